@@ -1,0 +1,1 @@
+"""Papers reproduced and peers raced."""

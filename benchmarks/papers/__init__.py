@@ -1,0 +1,1 @@
+"""One folder a paper: published.csv, run.py, README."""

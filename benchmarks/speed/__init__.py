@@ -1,0 +1,1 @@
+"""Peers raced side by side in one process."""

@@ -1,0 +1,42 @@
+"""Benchmark tables as Markdown, printed and kept beside the script that made them."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+def machine(*packages: str) -> str:
+    """One line that says what the figures were measured on, without naming a host."""
+    versions = []
+    for package in ("numpy", "scikit-learn", *packages):
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            versions.append(f"{package} absent")
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; {', '.join(versions)}"
+
+
+def markdown(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows of equal keys as a Markdown table; floats to three significant digits."""
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def save(path: Path, title: str, sections: Mapping[str, Sequence[Mapping[str, object]] | str], note: str = "") -> None:
+    """Write ``# title``, a note, then one section a table (or a paragraph); print it too."""
+    parts = [f"# {title}"] + ([note] if note else [])
+    for heading, body in sections.items():
+        parts += [f"## {heading}", body if isinstance(body, str) else markdown(body)]
+    text = "\n\n".join(parts) + "\n"
+    path.write_text(text)
+    print(text)

@@ -1,0 +1,1 @@
+"""Posteriors to actions, for any classifier with predict_proba."""

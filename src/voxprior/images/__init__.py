@@ -1,0 +1,1 @@
+"""Files to arrays and back: volumes, surfaces, trials, confounds, StarPlus."""

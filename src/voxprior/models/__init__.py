@@ -1,0 +1,1 @@
+"""Arrays to posteriors: one folder a family, no files, no plots."""

@@ -1,0 +1,1 @@
+"""Results to maps, figures and pages."""

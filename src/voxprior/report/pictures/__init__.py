@@ -1,0 +1,1 @@
+"""What each family draws, one file a family."""

@@ -1,0 +1,1 @@
+"""Data with known truth, one generator per family's assumption."""

@@ -1,0 +1,1 @@
+"""Estimator and data to a Result: splits and the one parallel loop."""

@@ -1,0 +1,27 @@
+"""Fixtures every test room shares."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Find a real data set by name, or skip with the reason where it is absent."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    root = Path(os.environ.get("VOXPRIOR_DATA", default))
+
+    def find(name):
+        path = root / name
+        if not path.is_dir():
+            pytest.skip(f"real data set '{name}' is absent: set VOXPRIOR_DATA to its folder")
+        return path
+
+    return find
