@@ -1,0 +1,62 @@
+# Each target sets up what it needs in .venv and does its job; a second run starts at once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+.PHONY: demo test test-all test-browser test-minimum lint bench docs clean
+.DEFAULT_GOAL := test
+
+demo: $(VENV)/.has-voxprior  ## decode a simulated brain with every family
+	$(BIN)/voxprior demo
+
+test: $(VENV)/.has-test  ## the fast suite
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 -q
+
+test-all: $(VENV)/.has-test  ## the slow statistical tests too
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 -q -m "not browser"
+
+test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chromium
+	@command -v chromium >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
+	  then apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium chromium-driver >/dev/null; \
+	  else echo "Chromium is needed: install the packages chromium and chromium-driver" >&2; exit 1; fi; }
+	$(BIN)/python -m pytest -q -m browser tests
+
+test-minimum: .venv-minimum/.has-test  ## the fast suite on the lowest versions pyproject.toml allows
+	.venv-minimum/bin/python -m pytest -n auto --maxprocesses 4 -q
+
+lint: $(VENV)/.has-dev  ## format, rules, types, import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.has-bench  ## race the peers; tables land in benchmarks/speed
+	for family in sharing fields boosting gaussian network; do \
+	  $(BIN)/python -m benchmarks.speed.$$family || exit 1; done
+
+docs: $(VENV)/.has-docs  ## build docs/_build/html, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) .venv-minimum docs/_build docs/auto_examples docs/generated
+
+$(VENV)/.has-voxprior: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing voxprior into $(VENV)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.has-%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing voxprior[$*] into $(VENV)"
+	@$(PIP) --editable '.[$*]'
+	@touch $@
+
+.venv-minimum/.has-test: pyproject.toml tests/minimum.py
+	$(PYTHON) -m venv --clear .venv-minimum
+	$(PYTHON) tests/minimum.py > .venv-minimum/constraints.txt
+	.venv-minimum/bin/python -m pip install -qq --editable '.[test]' -c .venv-minimum/constraints.txt
+	@touch $@

@@ -1,0 +1,168 @@
+"""The house rules every estimator of the registry obeys; a new estimator joins by its registry line."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from voxprior import VoxelSpace
+from voxprior.families import FAMILIES
+
+CLASSIFIERS = [f for f in FAMILIES.values() if f.kind == "classifier"]
+every = pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
+every_classifier = pytest.mark.parametrize("family", CLASSIFIERS, ids=lambda f: f.name)
+
+# estimator class name -> {scikit-learn check: reason it must fail}
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+
+
+@parametrize_with_checks(
+    [family.make() for family in FAMILIES.values()],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def problem(family, n_classes=2, n=24, shape=(4, 4, 3), seed=0):
+    """A small problem with a compact signal; returns X, y, space."""
+    rng = np.random.default_rng(seed)
+    space = VoxelSpace.grid(shape)
+    X = rng.standard_normal((n, space.n_voxels))
+    if family.kind == "regressor":
+        return X, X[:, :4].sum(axis=1) + 0.1 * rng.standard_normal(n), space
+    y = np.arange(n) % n_classes
+    for c in range(n_classes):
+        X[y == c, 5 * c : 5 * c + 4] += 1.5
+    return X, y, space
+
+
+def scores(model, X):
+    """What a model says of each scan: log-probabilities, or predictions of a regressor."""
+    if hasattr(model, "predict_proba"):
+        with np.errstate(divide="ignore"):
+            return np.log(model.predict_proba(X))
+    return model.predict(X)
+
+
+@every
+def test_a_scan_alone_is_scored_as_in_any_batch(family):
+    X, y, space = problem(family)
+    model = family.make(space).fit(X, y)
+    together = scores(model, X)
+    alone = np.concatenate([scores(model, x[None]) for x in X])
+    assert_allclose(alone, together, rtol=1e-9, atol=1e-9)
+    assert_allclose(scores(model, X[::-1])[::-1], together, rtol=1e-9, atol=1e-9)
+
+
+@every
+def test_voxels_have_no_order(family):
+    X, y, space = problem(family)
+    order = np.random.default_rng(1).permutation(space.n_voxels)
+    straight = family.make(space).fit(X, y)
+    permuted = family.make(space.take(order)).fit(X[:, order], y)
+    assert_allclose(scores(permuted, X[:, order]), scores(straight, X), rtol=1e-5, atol=1e-6)
+
+
+@every_classifier
+def test_labels_are_only_names(family):
+    X, y, space = problem(family, n_classes=3)
+    by_number = family.make(space).fit(X, y)
+    by_name = family.make(space).fit(X, np.array(["apple", "pear", "plum"])[y])
+    assert list(by_name.classes_) == ["apple", "pear", "plum"]
+    assert_allclose(by_name.predict_proba(X), by_number.predict_proba(X), rtol=1e-12)
+    assert_allclose(
+        by_name.classes_[by_name.predict_proba(X).argmax(axis=1)] == by_name.predict(X), True
+    )
+
+
+@every
+def test_single_precision_says_the_same(family):
+    X, y, space = problem(family)
+    single = X.astype(np.float32)
+    narrow = family.make(space).fit(single, y)
+    wide = family.make(space).fit(single.astype(np.float64), y)
+    assert_allclose(scores(narrow, single), scores(wide, single), rtol=1e-3, atol=1e-3)
+
+
+@every
+def test_read_only_and_fortran_input(family):
+    X, y, space = problem(family)
+    expected = scores(family.make(space).fit(X, y), X)
+    for other in (np.asfortranarray(X), X.copy()):
+        other.flags.writeable = False
+        assert_allclose(
+            scores(family.make(space).fit(other, y), other), expected, rtol=1e-9, atol=1e-9
+        )
+        assert_allclose(other, X)
+
+
+@every_classifier
+def test_probabilities_are_finite_with_a_hundred_thousand_features(family):
+    rng = np.random.default_rng(0)
+    y = np.arange(8) % 2
+    X = (rng.standard_normal((8, 100_000)) + 0.5 * y[:, None]).astype(np.float32)
+    model = family.make().fit(X, y)
+    P = model.predict_proba(X)
+    assert np.isfinite(P).all()
+    assert_allclose(P.sum(axis=1), 1.0)
+
+
+@every
+def test_one_or_two_scans_a_class(family):
+    X, y, space = problem(family, n=4)
+    model = family.make(space).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@every
+def test_constant_and_duplicated_voxels(family):
+    X, y, space = problem(family)
+    X[:, 10] = 3.0
+    X[:, 20] = X[:, 1]
+    model = family.make(space).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@every
+def test_clone_and_skops_round_trip(family):
+    skops = pytest.importorskip("skops.io")
+    X, y, space = problem(family)
+    model = clone(family.make(space)).fit(X, y)
+    text = skops.dumps(model)
+    trusted = skops.get_untrusted_types(data=text)
+    assert all(name.startswith(("voxprior.", "numpy.", "scipy.", "sklearn.")) for name in trusted)
+    again = skops.loads(text, trusted=trusted)
+    assert_allclose(scores(again, X), scores(model, X), rtol=1e-12)
+
+
+@every
+def test_voxel_maps_have_one_value_a_voxel(family):
+    X, y, space = problem(family)
+    maps = family.make(space).fit(X, y).voxel_maps()
+    assert maps
+    for name, values in maps.items():
+        assert isinstance(name, str)
+        assert np.shape(values) == (space.n_voxels,)
+
+
+@every
+def test_errors_say_what_to_do(family):
+    X, y, space = problem(family)
+    with pytest.raises(ValueError, match=r"NaN"):
+        family.make(space).fit(np.where(X > 2, np.nan, X), y)
+    if family.kind == "classifier":
+        with pytest.raises(ValueError, match=r"class"):
+            family.make(space).fit(X, np.zeros(len(X), int))
+    if "space" in family.make().get_params():
+        with pytest.raises(ValueError, match=r"48|47"):
+            family.make(space).fit(X[:, :47], y)
+
+
+@every
+def test_paper_is_a_configured_estimator(family):
+    X, y, _ = problem(family)
+    paper = family.estimator_class.paper()
+    assert isinstance(paper, family.estimator_class)
+    assert np.isfinite(clone(paper).fit(X, y).predict(X)).all()
