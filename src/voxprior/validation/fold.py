@@ -1,0 +1,160 @@
+"""One fold: fit on its training scans, predict its test scans, and the tables of many folds.
+
+**Seeds of estimators.** In every fold each ``random_state`` parameter (nested ones too) whose value
+is None is set from the fold's seed. A value that the user has set is kept: the same in every fold.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from voxprior.validation.result import (
+    CLASSIFICATION_SCORES,
+    REGRESSION_SCORES,
+    Result,
+    plain,
+    score_predictions,
+)
+
+
+class FoldOutcome(NamedTuple):
+    """Predictions of one fold for its test scans, in the order of `test`."""
+
+    test: np.ndarray  # (m,) indices into X
+    n_train: int
+    y_pred: np.ndarray  # (m,)
+    values: np.ndarray | None  # (m, C) probabilities, or decision values
+    kind: str  # "p", "d" or "" where there are no values
+    fit_seconds: float
+    predict_seconds: float
+    model: Any
+
+
+def seeded(estimator, seed: np.random.SeedSequence):
+    """Copy an estimator with every ``random_state`` that is None set from the seed."""
+    copy = clone(estimator)
+    unset = sorted(
+        name
+        for name, value in copy.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    )
+    drawn = [int(word) % (2**31 - 1) for word in seed.generate_state(max(1, len(unset)))]
+    return copy.set_params(**dict(zip(unset, drawn)))
+
+
+def take(data, index: np.ndarray):
+    """Rows of an array, sparse matrix, DataFrame or list."""
+    if hasattr(data, "iloc"):
+        return data.iloc[index]
+    return data[index] if hasattr(data, "shape") else [data[i] for i in index]
+
+
+def fit_fold(fold, seed, estimator, X, y, groups, fit_params, classes, keep_model) -> FoldOutcome:
+    """Fit on the training scans of a fold and predict its test scans."""
+    train, test = fold
+    X_train, X_test = take(X, train), take(X, test)
+    if get_tags(estimator).input_tags.pairwise:
+        X_train, X_test = X_train[:, train], X_test[:, train]
+    n_samples = len(y)
+    params = {
+        name: take(value, train) if _as_long_as(value, n_samples) else value
+        for name, value in fit_params.items()
+    }
+    if groups is not None and "groups" not in params and _names_groups(estimator):
+        params["groups"] = groups[train]
+    model = seeded(estimator, seed)
+    start = time.perf_counter()
+    model.fit(X_train, y[train], **params)
+    fitted = time.perf_counter()
+    y_pred = np.asarray(model.predict(X_test))
+    values, kind = _class_values(model, X_test, classes)
+    end = time.perf_counter()
+    kept = model if keep_model else None
+    return FoldOutcome(test, len(train), y_pred, values, kind, fitted - start, end - fitted, kept)
+
+
+def _as_long_as(value, n_samples: int) -> bool:
+    if isinstance(value, str | bytes | Mapping) or value is None or np.ndim(value) == 0:
+        return False
+    return (value.shape[0] if hasattr(value, "shape") else len(value)) == n_samples
+
+
+def _names_groups(estimator) -> bool:
+    return "groups" in inspect.signature(estimator.fit).parameters
+
+
+def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None, str]:
+    """Probabilities (else decision values) by class; a class not trained on has probability 0."""
+    if len(classes) == 0:
+        return None, ""
+    if hasattr(model, "predict_proba"):
+        given, kind, absent = np.asarray(model.predict_proba(X_test)), "p", 0.0
+    elif hasattr(model, "decision_function"):
+        given, kind, absent = np.asarray(model.decision_function(X_test)), "d", -np.inf
+        if given.ndim == 1:
+            given = np.column_stack([-given, given])
+    else:
+        return None, ""
+    if given.shape[1] != len(model.classes_):  # one-vs-one decisions are not one a class
+        return None, ""
+    values = np.full((len(given), len(classes)), absent)
+    values[:, np.searchsorted(classes, model.classes_)] = given
+    return values, kind
+
+
+def build_result(outcome, y, groups, classes, settings) -> Result:
+    """Put the finished folds (their numbers and values) into the tables of a `Result`."""
+    task = "classification" if len(classes) else "regression"
+    labels = tuple(classes.tolist())
+    tables = [
+        _fold_table(index, fold, y, groups, labels)
+        for index, fold in zip(outcome.indices, outcome.values)
+    ]
+    scores = _score_table(outcome, tables, task, labels)
+    timings = pd.DataFrame(
+        {
+            "fold": outcome.indices,
+            "fit_seconds": [fold.fit_seconds for fold in outcome.values],
+            "predict_seconds": [fold.predict_seconds for fold in outcome.values],
+        }
+    )
+    models = tuple(fold.model for fold in outcome.values if fold.model is not None)
+    predictions = pd.concat(tables, ignore_index=True)
+    return Result(
+        task, predictions, scores, timings, labels, plain(settings), outcome.complete, models
+    )
+
+
+def _fold_table(index: int, fold: FoldOutcome, y, groups, labels: tuple) -> pd.DataFrame:
+    group = fold.test if groups is None else groups[fold.test]
+    columns = {
+        "fold": np.full(len(fold.test), index),
+        "sample": np.asarray(fold.test, dtype=int),
+        "group": group.tolist(),
+        "y_true": y[fold.test].tolist(),
+        "y_pred": fold.y_pred.tolist(),
+    }
+    if fold.values is not None:
+        columns |= {f"{fold.kind}_{label}": fold.values[:, c] for c, label in enumerate(labels)}
+    return pd.DataFrame(columns)
+
+
+def _score_table(outcome, tables, task, labels) -> pd.DataFrame:
+    names = list(REGRESSION_SCORES if task == "regression" else CLASSIFICATION_SCORES)
+    rows = [score_predictions(table, task, labels) for table in tables]
+    if task == "classification" and any(row["coverage"] < 1 for row in rows):
+        names += ["coverage", "selective_accuracy"]
+    sizes = {
+        "fold": outcome.indices,
+        "n_train": [fold.n_train for fold in outcome.values],
+        "n_test": [len(fold.test) for fold in outcome.values],
+    }
+    return pd.DataFrame(sizes | {name: [row[name] for row in rows] for name in names})

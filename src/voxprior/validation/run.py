@@ -1,0 +1,332 @@
+"""The one parallel loop: folds, or any tasks, run alike on one core, n cores or a cluster.
+
+A task gets the same arrays, the same seed and the same number of threads wherever it runs:
+
+* task i is seeded by the i-th child of one ``SeedSequence``, whatever the number of workers;
+* BLAS, OpenMP and numba are held at one thread inside a task (parallel sums depend on how many
+  threads share them), so workers do not fight for cores either;
+* results are put back into the order of the tasks.
+
+`run_tasks` is that loop, for any function. `cross_validate` runs an estimator over the folds of a
+splitter with it and returns a `Result`. The backend is joblib's: processes by default, or what a
+``joblib.parallel_config`` context names, for instance ``"dask"``.
+"""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import joblib
+import numba
+import numpy as np
+import sklearn
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sklearn.base import is_classifier, is_regressor
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import column_or_1d
+from threadpoolctl import threadpool_limits
+
+from voxprior.validation.fold import build_result, fit_fold
+from voxprior.validation.result import Result, plain
+from voxprior.validation.splits import Jackknife
+
+# --- the loop ---------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """What came back from the tasks: their numbers in ascending order, and what each returned."""
+
+    indices: list[int]
+    values: list[Any]
+    complete: bool
+
+
+_inside = 0
+_limits: Any = None
+_door = threading.Lock()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold the libraries at one thread each; tasks in threads of one process share the hold.
+
+    The limit belongs to the whole process: the first task sets it and the last one lifts it, else
+    a task that ends would give the threads back while others still run.
+    """
+    global _inside, _limits
+    with _door:
+        if _inside == 0:
+            _limits = threadpool_limits(limits=1)
+        _inside += 1
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(threads)
+        with _door:
+            _inside -= 1
+            if _inside == 0:
+                _limits.restore_original_limits()
+
+
+def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> tuple:
+    try:
+        with one_thread():
+            return index, work(task, seed, *shared)
+    except Exception as error:
+        error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
+        raise
+
+
+def run_tasks(
+    work: Callable,
+    tasks: Sequence,
+    shared: Sequence = (),
+    *,
+    n_jobs: int | None = None,
+    random_state: int | None = 0,
+    progress: bool = False,
+    name: str = "tasks",
+    skip: Sequence[int] = (),
+    on_result: Callable[[int, Any], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Outcome:
+    """Call ``work(task, seed, *shared)`` for every task and collect what it returns.
+
+    Parameters
+    ----------
+    work : callable
+        A function of a module (workers import it by name).
+    tasks : sequence
+        One small object a task.
+    shared : sequence
+        Arguments common to all tasks; large arrays belong here, they are sent to a worker once.
+    n_jobs : int or None
+        Workers; -1 for all cores; None for one, or what ``joblib.parallel_config`` says.
+    random_state : int or None
+        Root of the tasks' seeds; None draws one.
+    progress : bool
+        Show a bar on the standard error.
+    name : str
+        What the bar calls the tasks.
+    skip : sequence of int
+        Numbers of tasks not to run. The seeds of the others do not change.
+    on_result : callable
+        Called with (number, value) in this process as soon as a task has finished, in any order.
+    stop : callable
+        Asked after every result; when it says True, the tasks that remain are dropped.
+
+    Returns
+    -------
+    Outcome
+        Finished tasks; ``complete`` is False after Ctrl-C or `stop`.
+
+    Examples
+    --------
+    >>> from voxprior.validation.run import run_tasks
+    >>> def draw(task, seed, scale):
+    ...     return round(scale * np.random.default_rng(seed).random(), 6)
+    >>> run_tasks(draw, ["a", "b"], [10.0]).values
+    [9.429376, 6.771969]
+    """
+    seeds = np.random.SeedSequence(random_state).spawn(len(tasks))
+    todo = [i for i in range(len(tasks)) if i not in set(skip)]
+    parallel = joblib.Parallel(
+        n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
+    )
+    calls = (
+        joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
+    )
+    done: dict[int, Any] = {}
+    with _progress_bar(progress, name, len(todo)) as advance:
+        stream = parallel(calls)
+        try:
+            for index, value in stream:
+                done[index] = value
+                if on_result is not None:
+                    on_result(index, value)
+                advance()
+                if stop is not None and stop():
+                    break
+        except KeyboardInterrupt:
+            if not done and not skip:
+                raise
+        finally:
+            stream.close()
+    order = sorted(done)
+    return Outcome(order, [done[i] for i in order], len(order) == len(todo))
+
+
+@contextmanager
+def _progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[[], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not show)
+    with bar:
+        line = bar.add_task(name, total=total)
+        yield lambda: bar.advance(line)
+
+
+# --- cross-validation -------------------------------------------------------------------------
+
+
+def cross_validate(
+    estimator,
+    X,
+    y,
+    groups=None,
+    cv=None,
+    *,
+    fit_params: Mapping[str, Any] | None = None,
+    n_jobs: int | None = None,
+    random_state: int | None = 0,
+    progress: bool = False,
+    keep_models: bool = False,
+) -> Result:
+    """Fit and test an estimator on every fold of a split.
+
+    Ctrl-C stops the run and returns the finished folds, with ``complete=False``.
+
+    Parameters
+    ----------
+    estimator : classifier or regressor
+        Copied for each fold; any ``random_state`` that is None is set from the fold's seed, others
+        are kept.
+    X : array-like of shape (n_samples, n_features)
+        Scans; a list works too where the estimator takes one, and a square Gram matrix for
+        estimators whose tags say ``pairwise``.
+    y : array-like of shape (n_samples,)
+        Labels or targets.
+    groups : array-like of shape (n_samples,) or None
+        Run or subject of each scan. Given to the splitter, and to `fit` where it names `groups`.
+    cv : splitter, iterable of (train, test), int or None
+        None: `LeaveOneGroupOut` with groups; without them 5 stratified folds for classes (fewer
+        where a class has less than 5 scans) and `Jackknife` for regression.
+    fit_params : dict
+        Handed to `fit`; values as long as X are cut to the training scans.
+    n_jobs, random_state, progress
+        See `run_tasks`.
+    keep_models : bool
+        Keep the fitted estimators in ``Result.models``.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from voxprior.validation import cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = cross_validate(LogisticRegression(max_iter=500), X, y)
+    >>> round(float(result.scores["accuracy"].mean()), 2)
+    0.96
+    """
+    y, groups, classes = _check_data(estimator, X, y, groups)
+    folds, cv_name = make_folds(estimator, X, y, groups, cv)
+    if random_state is None:
+        random_state = secrets.randbits(64)
+    shared = (estimator, X, y, groups, dict(fit_params or {}), classes, keep_models)
+    outcome = run_tasks(
+        fit_fold,
+        folds,
+        shared,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+        name="folds",
+    )
+    settings = describe(estimator, X, y, groups, classes) | {
+        "cv": cv_name,
+        "n_folds": len(folds),
+        "random_state": random_state,
+    }
+    return build_result(outcome, y, groups, classes, settings)
+
+
+def _check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    check_consistent_length(X, y, groups)
+    y = column_or_1d(y)
+    groups = None if groups is None else column_or_1d(groups)
+    if is_classifier(estimator):
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"Decoding needs at least two classes. Got only {classes.tolist()}.")
+        return y, groups, classes
+    if not is_regressor(estimator):
+        raise TypeError(
+            f"A classifier or a regressor was expected. Got {type(estimator).__name__}, whose tags "
+            "say neither: inherit from ClassifierMixin or RegressorMixin."
+        )
+    return y.astype(float), groups, np.array([])
+
+
+def make_folds(estimator, X, y, groups, cv) -> tuple[list, str]:
+    """List of the (train, test) folds of a split, and the split in words."""
+    if cv is None:
+        cv = _default_split(estimator, y, groups)
+    elif not hasattr(cv, "split"):
+        if not isinstance(cv, int | np.integer):
+            cv = list(cv)
+            folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+            return _check_folds(folds), f"{len(folds)} given folds"
+        cv = check_cv(int(cv), y, classifier=is_classifier(estimator))
+    return _check_folds(list(cv.split(X, y, groups))), str(cv)
+
+
+def _check_folds(folds: list) -> list:
+    if not folds:
+        raise ValueError("The split has no folds.")
+    for number, (train, test) in enumerate(folds):
+        if len(train) == 0 or len(test) == 0:
+            raise ValueError(
+                f"Fold {number} has {len(train)} training and {len(test)} test scans; "
+                "both are needed."
+            )
+    return folds
+
+
+def _default_split(estimator, y, groups):
+    if groups is not None:
+        return sklearn.model_selection.LeaveOneGroupOut()
+    if not is_classifier(estimator):
+        return Jackknife()
+    smallest = int(np.unique(y, return_counts=True)[1].min())
+    if smallest < 2:
+        raise ValueError("A class has a single scan, which cannot both train and test.")
+    return StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
+
+
+def describe(estimator, X, y, groups, classes) -> dict[str, Any]:
+    """Settings that say what was run, in JSON's types."""
+    params = {name: _short(value) for name, value in estimator.get_params(deep=True).items()}
+    counts = {str(label): int(np.sum(y == label)) for label in classes}
+    return {
+        "estimator": type(estimator).__name__,
+        "parameters": params,
+        "n_samples": len(y),
+        "n_features": int(X.shape[1]) if getattr(X, "ndim", 0) == 2 else None,
+        "n_groups": None if groups is None else len(np.unique(groups)),
+        "class_counts": counts,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+    }
+
+
+def _short(value):
+    """Return a parameter as JSON can hold it; objects by their representation."""
+    value = plain(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return " ".join(repr(value).split())[:500]

@@ -1,0 +1,141 @@
+"""Result: scores against scikit-learn's, a faithful round trip, tables that mean what they say."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from voxprior.validation import Result, cross_validate
+from voxprior.validation.result import score_predictions
+
+
+def table(truth, p, labels):
+    labels = np.array(labels)
+    columns = {"y_true": truth, "y_pred": labels[np.argmax(p, axis=1)].tolist()}
+    return pd.DataFrame(columns | {f"p_{c}": p[:, k] for k, c in enumerate(labels.tolist())})
+
+
+@pytest.fixture
+def result(rng):
+    y = np.repeat(["a", "b", "c"], [10, 10, 16])
+    X = rng.normal(size=(36, 5)) + (y == "a")[:, None]
+    return cross_validate(LogisticRegression(), X, y, np.tile(np.arange(4), 9))
+
+
+class TestScores:
+    def test_worked_example(self):
+        p = np.array([[0.8, 0.05, 0.15], [0.31, 0.34, 0.35]])
+        scores = score_predictions(table([1, 2], p, [1, 2, 3]), "classification", (1, 2, 3))
+        assert scores["accuracy"] == 0.5
+        assert scores["log_loss"] == pytest.approx(-(np.log(0.8) + np.log(0.34)) / 2)
+        brier = (0.2**2 + 0.05**2 + 0.15**2 + 0.31**2 + 0.66**2 + 0.35**2) / 4
+        assert scores["brier"] == pytest.approx(brier)
+        assert np.isnan(scores["auc"])
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 10_000), st.integers(2, 4))
+    def test_are_scikit_learns(self, seed, n_classes):
+        rng = np.random.default_rng(seed)
+        truth = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=12)])
+        p = rng.dirichlet(np.ones(n_classes), size=len(truth))
+        labels = tuple(range(n_classes))
+        scores = score_predictions(table(truth, p, labels), "classification", labels)
+        guess = p.argmax(axis=1)
+        assert scores["accuracy"] == pytest.approx(metrics.accuracy_score(truth, guess))
+        expected = metrics.balanced_accuracy_score(truth, guess)
+        assert scores["balanced_accuracy"] == pytest.approx(expected)
+        assert scores["log_loss"] == pytest.approx(metrics.log_loss(truth, p, labels=labels))
+        if n_classes == 2:
+            assert scores["brier"] == pytest.approx(metrics.brier_score_loss(truth, p[:, 1]))
+            assert scores["auc"] == pytest.approx(metrics.roc_auc_score(truth, p[:, 1]))
+        else:
+            expected = metrics.roc_auc_score(truth, p, multi_class="ovr")
+            assert scores["auc"] == pytest.approx(expected)
+
+    def test_certain_and_wrong_stays_finite(self):
+        p = np.array([[1.0, 0.0]])
+        scores = score_predictions(table([1], p, [0, 1]), "classification", (0, 1))
+        assert scores["log_loss"] == pytest.approx(-np.log(np.finfo(float).eps))
+        assert scores["brier"] == 1
+
+    def test_abstentions(self):
+        predictions = pd.DataFrame(
+            {"y_true": ["a", "a", "b", "b"], "y_pred": ["a", "reject", "b", "a"]}
+        )
+        scores = score_predictions(predictions, "classification", ("a", "b"))
+        assert scores["accuracy"] == 0.5
+        assert scores["coverage"] == 0.75
+        assert scores["selective_accuracy"] == pytest.approx(2 / 3)
+
+    def test_regression(self, rng):
+        truth, guess = rng.normal(size=(2, 9))
+        predictions = pd.DataFrame({"y_true": truth, "y_pred": guess})
+        scores = score_predictions(predictions, "regression", ())
+        assert scores["r2"] == pytest.approx(metrics.r2_score(truth, guess))
+        assert scores["mae"] == pytest.approx(metrics.mean_absolute_error(truth, guess))
+        assert np.isnan(score_predictions(predictions[:1], "regression", ())["r2"])
+
+
+class TestRoundTrip:
+    def test_through_json_text(self, result):
+        text = result.to_json()
+        again = Result.from_dict(json.loads(text))
+        assert again.equals(result)
+        assert again.settings == result.settings
+        assert again.to_json() == text
+        pd.testing.assert_frame_equal(again.timings, result.timings)
+
+    def test_through_a_file(self, result, tmp_path):
+        result.to_json(tmp_path / "result.json")
+        assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
+        assert Result.from_json(tmp_path / "result.json").equals(result)
+
+    @pytest.mark.parametrize("labels", [["x", "y"], [3, 7], [False, True]])
+    def test_any_labels(self, rng, labels):
+        y = np.repeat(labels, 6)
+        result = cross_validate(LogisticRegression(), rng.normal(size=(12, 2)), y, cv=3)
+        again = Result.from_dict(json.loads(result.to_json()))
+        assert again.classes == tuple(labels)
+        assert again.equals(result)
+
+    def test_missing_scores_come_back(self, rng):
+        result = cross_validate(Ridge(), rng.normal(size=(6, 2)), rng.normal(size=6))
+        assert result.scores["r2"].isna().all()
+        assert Result.from_dict(json.loads(result.to_json())).equals(result)
+
+    def test_other_format(self, result):
+        with pytest.raises(ValueError, match="format 99"):
+            Result.from_dict(result.to_dict() | {"format": 99})
+
+
+class TestSummary:
+    def test_says_what_was_run(self, result):
+        summary = result.summary()
+        assert summary["n_samples"] == 36
+        assert summary["n_groups"] == 4
+        assert summary["n_folds"] == 4
+        assert summary["settings"]["parameters"]["C"] == 1.0
+        assert summary["settings"]["class_counts"] == {"a": 10, "b": 10, "c": 16}
+        assert summary["scores"]["accuracy"]["mean"] == result.scores["accuracy"].mean()
+        json.dumps(summary)
+
+    def test_unequal_classes_put_balanced_accuracy_first(self, result, rng):
+        assert result.score_names[0] == "balanced_accuracy"
+        assert next(iter(result.summary()["scores"])) == "balanced_accuracy"
+        y = np.repeat([0, 1], 8)
+        even = cross_validate(LogisticRegression(), rng.normal(size=(16, 2)), y)
+        assert even.score_names[0] == "accuracy"
+
+    def test_no_probabilities_is_said(self, rng):
+        result = cross_validate(Ridge(), rng.normal(size=(6, 2)), rng.normal(size=6))
+        with pytest.raises(ValueError, match="no probabilities"):
+            result.probabilities()
+
+    def test_is_frozen(self, result):
+        with pytest.raises(AttributeError):
+            result.task = "regression"
