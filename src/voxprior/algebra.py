@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
-from scipy.special import logsumexp
+from scipy.special import log_softmax
 
 __all__ = ["Cholesky", "cholesky", "cholesky_logdet", "log_softmax_rows"]
 
@@ -50,7 +50,7 @@ def log_softmax_rows(log_joint: ArrayLike) -> NDArray[np.float64]:
             f"{broken.sum()} rows have no finite largest log-probability; the first is row {row}: "
             f"{log_joint[row]}. Check the input of these samples for NaN or extreme values."
         )
-    return log_joint - logsumexp(log_joint, axis=1, keepdims=True)
+    return log_softmax(log_joint, axis=1)
 
 
 class Cholesky(NamedTuple):

@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["counts", "pack", "pack_blocks", "popcount", "unpack"]
 
 WORD = 64
-# Voxels one thread packs at a time: the words being filled stay in the first cache.
-STRIP = 2048
+# Voxels packed at a time, so that temporaries stay in the cache whatever the size of the data.
+STRIP = 8192
 
 
 def pack(X: ArrayLike) -> NDArray[np.uint64]:
@@ -53,7 +53,7 @@ def pack(X: ArrayLike) -> NDArray[np.uint64]:
     >>> unpack(words, n_samples=2).astype(int).tolist()
     [[1, 0, 1], [1, 1, 0]]
     """
-    X = np.asarray(X).view(np.ndarray)
+    X = np.asarray(X)
     if X.ndim != 2 or X.shape[0] == 0:
         raise ValueError(
             "A binary matrix must have shape (n_samples, n_voxels) with n_samples > 0. "
@@ -61,13 +61,12 @@ def pack(X: ArrayLike) -> NDArray[np.uint64]:
         )
     if X.dtype.kind not in "buif":
         raise TypeError(f"A binary matrix holds booleans or numbers. Got dtype {X.dtype} instead.")
-    words = np.empty((X.shape[1], n_words(X.shape[0])), dtype=np.uint64)
-    if not _pack(X.view(np.uint8) if X.dtype == bool else X, words):
-        raise ValueError(
-            "A binary matrix holds only 0 and 1. Other values (or NaN) were found; threshold the "
-            "data first, for instance X > 0."
-        )
-    return words
+    n_voxels = X.shape[1]
+    octets = np.zeros((n_voxels, n_words(X.shape[0]) * (WORD // 8)), dtype=np.uint8)
+    for start in range(0, n_voxels, STRIP):
+        packed = np.packbits(_ones(X[:, start : start + STRIP]), axis=0, bitorder="little")
+        octets[start : start + STRIP, : len(packed)] = packed.T
+    return octets.view("<u8").astype(np.uint64, copy=False)
 
 
 def pack_blocks(blocks: Iterable[ArrayLike]) -> NDArray[np.uint64]:
@@ -126,6 +125,19 @@ def n_words(n_samples: int) -> int:
     return -(-n_samples // WORD)
 
 
+def _ones(X: NDArray) -> NDArray[np.bool_]:
+    """Return where X is 1, having checked that it is 0 everywhere else."""
+    if X.dtype == bool:
+        return X
+    ones = X == 1
+    if not np.array_equal(ones, X != 0):
+        raise ValueError(
+            "A binary matrix holds only 0 and 1. Other values (or NaN) were found; threshold the "
+            "data first, for instance X > 0."
+        )
+    return ones
+
+
 def _check_words(words: NDArray[np.uint64], n_samples: int) -> None:
     if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != n_words(n_samples):
         raise ValueError(
@@ -144,25 +156,6 @@ def popcount(typingctx, word):
         return builder.ctpop(arguments[0])
 
     return types.int64(word), codegen
-
-
-@njit(cache=True, parallel=True)
-def _pack(X, words):
-    """Fill words from X; return whether every value was 0 or 1."""
-    n_samples, n_voxels = X.shape
-    wrong = 0
-    for strip in prange((n_voxels + STRIP - 1) // STRIP):
-        first = strip * STRIP
-        last = min(n_voxels, first + STRIP)
-        for w in range(words.shape[1]):
-            filled = np.zeros(STRIP, dtype=np.uint64)
-            for i in range(w * WORD, min(n_samples, (w + 1) * WORD)):
-                bit = np.uint64(i - w * WORD)
-                for v in range(first, last):
-                    filled[v - first] |= np.uint64(X[i, v] == 1) << bit
-                    wrong += (X[i, v] != 0) & (X[i, v] != 1)
-            words[first:last, w] = filled[: last - first]
-    return wrong == 0
 
 
 @njit(cache=True, parallel=True)
