@@ -1,0 +1,368 @@
+"""FeatureSharingNB: Gaussian naive Bayes whose features lend each other means and variances."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from voxprior.models.sharing.groups import voxel_groups
+from voxprior.models.sharing.means import PriorMeans, grand_prior, group_prior, no_prior, shrink
+from voxprior.models.sharing.scores import log_joint
+from voxprior.models.sharing.statistics import ClassStatistics, class_statistics, merge, remove
+from voxprior.models.sharing.variances import Variances, share_variances
+from voxprior.space import VoxelSpace
+
+
+class FeatureSharingNB(ClassifierMixin, BaseEstimator):
+    """Gaussian naive Bayes that shares means and variances between features.
+
+    With two examples a class a sample variance is nearly worthless and a sample mean is mostly
+    noise; what rescues them is that neighbouring voxels have mean time courses alike, and that
+    all voxels have much the same noise. Class c and feature j = (voxel v, time t) have
+
+        X_ij | c ~ N(θ_j, σ_j²),   θ_j ~ N(μ_j, τ_j²)
+
+    where μ_j and τ_j² come from the voxels of a group through maps, and σ_j² from all features.
+    ``means="none", variances="none"`` is Gaussian naive Bayes; ``means="all"`` the standard
+    hierarchical model; :meth:`paper` the feature-sharing classifier as published.
+
+    Parameters
+    ----------
+    space : VoxelSpace, optional
+        Where the voxels are. With T time points a scan is time-major, ``(T, V)`` ravelled. Without
+        a space every feature is a voxel of its own and has no neighbours.
+    means : {"neighbors", "all", "none"} or sparse matrix of shape (V, V)
+        The group whose mean courses a voxel is shrunk toward: its spatial neighbours, all
+        features, nobody, or the members of its row in a matrix of non-negative weights (the
+        diagonal is ignored).
+    mean_map : {"auto", "identity", "scale", "affine"}
+        How a member's mean course predicts the voxel's: as it is, scaled (β through the origin,
+        as published), or with an intercept. ``auto`` is ``scale`` with T >= 2 time points and
+        ``identity`` at T = 1, where a scaled neighbour predicts any mean exactly.
+    variances : {"median", "mean", "moderated", "neighbors", "none"}
+        One variance for all features (their median or mean), each feature's own drawn toward a
+        common one as far as the data say, the mean of the neighbours', or each its own.
+    variance_scope : {"shared", "class"}
+        Estimate variances from all classes' residuals, or class by class as published. With
+        ``shared`` and ``median`` or ``mean`` the decision is the nearest (shared) class mean.
+    ddof : {1, 0}
+        Divisor N - ddof of a sample variance.
+    tau_ddof : {0, 1}
+        Divisor G - tau_ddof of τ².
+    tau_floor : float
+        Smallest τ², in units of the sample mean's variance σ²/N.
+    beta : {"class", "pooled"}
+        Fit the maps on each class's courses, or on all classes' joined.
+    median_correction : bool
+        Divide the median variance by its expected value in units of σ² (.455 at N = 2).
+    var_smoothing : float
+        Fraction of the largest variance of any feature that is added to variances that features
+        do not share (``none`` and ``neighbors``).
+    connectivity : {26, 18, 6}
+        Neighbours in a volume share a face, edge or corner; a face or edge; a face.
+    radius : float, optional
+        Neighbours are the voxels within this distance instead.
+    priors : array of shape (C,), optional
+        Class probabilities, in the order of ``classes_``; training frequencies by default.
+
+    Attributes
+    ----------
+    classes_ : array of shape (C,)
+    theta_, var_ : arrays of shape (C, J)
+        Means and variances after sharing.
+    class_prior_ : array of shape (C,)
+    class_count_ : array of shape (C,)
+    mean_, m2_ : arrays of shape (C, J)
+        Class means, and sums of squared deviations, of the examples themselves.
+    group_size_ : array of shape (V,)
+        Voxels that informed each voxel's mean (the average over classes).
+    n_features_in_ : int
+
+    References
+    ----------
+    M. Palatucci, T. M. Mitchell, "Classification in very high dimensional problems with handfuls
+    of examples", ECML/PKDD 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior import FeatureSharingNB, VoxelSpace
+    >>> rng = np.random.default_rng(0)
+    >>> signal = np.outer(np.sin(np.arange(4)), np.linspace(-1, 1, 60)).ravel()
+    >>> y = np.array(["rest", "task"] * 2)
+    >>> X = rng.normal(size=(4, 240)) + np.where(y == "task", 1, -1)[:, None] * signal
+    >>> model = FeatureSharingNB(space=VoxelSpace.grid((60,))).fit(X, y)
+    >>> model.predict(np.stack([signal, -signal]))
+    array(['task', 'rest'], dtype='<U4')
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "space": [VoxelSpace, None],
+        "means": [StrOptions({"neighbors", "all", "none"}), "sparse matrix"],
+        "mean_map": [StrOptions({"auto", "identity", "scale", "affine"})],
+        "variances": [StrOptions({"none", "neighbors", "mean", "median", "moderated"})],
+        "variance_scope": [StrOptions({"shared", "class"})],
+        "ddof": [Options(Integral, {0, 1})],
+        "tau_ddof": [Options(Integral, {0, 1})],
+        "tau_floor": [Interval(Real, 0, None, closed="left")],
+        "beta": [StrOptions({"class", "pooled"})],
+        "median_correction": ["boolean"],
+        "var_smoothing": [Interval(Real, 0, None, closed="left")],
+        "connectivity": [Options(Integral, {6, 18, 26})],
+        "radius": [Interval(Real, 0, None, closed="neither"), None],
+        "priors": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        space: VoxelSpace | None = None,
+        means: Any = "neighbors",
+        mean_map: str = "auto",
+        variances: str = "median",
+        variance_scope: str = "shared",
+        ddof: int = 1,
+        tau_ddof: int = 0,
+        tau_floor: float = 0.0,
+        beta: str = "class",
+        median_correction: bool = False,
+        var_smoothing: float = 1e-9,
+        connectivity: Literal[6, 18, 26] = 26,
+        radius: float | None = None,
+        priors: Any = None,
+    ):
+        self.space = space
+        self.means = means
+        self.mean_map = mean_map
+        self.variances = variances
+        self.variance_scope = variance_scope
+        self.ddof = ddof
+        self.tau_ddof = tau_ddof
+        self.tau_floor = tau_floor
+        self.beta = beta
+        self.median_correction = median_correction
+        self.var_smoothing = var_smoothing
+        self.connectivity = connectivity
+        self.radius = radius
+        self.priors = priors
+
+    @classmethod
+    def paper(cls, space: VoxelSpace | None = None, **changes: Any) -> FeatureSharingNB:
+        """The classifier exactly as published: 26 neighbours, scale map, per-class median variance.
+
+        Examples
+        --------
+        >>> FeatureSharingNB.paper().variance_scope
+        'class'
+        """
+        printed = {"mean_map": "scale", "variance_scope": "class"}
+        return cls(space=space, **(printed | changes))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Estimate shared means and variances.
+
+        Parameters
+        ----------
+        X : array of shape (n, J)
+            Scans, float32 or float64; with time, time-major.
+        y : array of shape (n,)
+            Labels.
+
+        Returns
+        -------
+        FeatureSharingNB
+        """
+        X, y = self._validated(X, y, reset=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"At least 2 classes are needed, got 1 class: {self.classes_[0]!r} in all of "
+                f"{len(y)} examples."
+            )
+        self._keep(class_statistics(X, codes, len(self.classes_)))
+        self._settle()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None):
+        """Add examples; the result is that of :meth:`fit` on all examples together.
+
+        The first call must name all ``classes``. Until every class has enough examples for a
+        variance the model does not predict.
+        """
+        first = not hasattr(self, "class_count_")
+        X, y = self._validated(X, y, reset=first)
+        if first:
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            self.classes_ = np.unique(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={classes!r} is not the same as on the last call to "
+                             f"partial_fit: {self.classes_!r}.")  # fmt: skip
+        new = class_statistics(X, self._codes(y), len(self.classes_))
+        self._keep(new if first else merge(self._statistics(), new))
+        if self._ready():
+            self._settle()
+        return self
+
+    def forget(self, X, y):
+        """Take examples out again, exactly; the result is that of a fit that never saw them."""
+        check_is_fitted(self, "class_count_")
+        X, y = self._validated(X, y, reset=False)
+        gone = class_statistics(X, self._codes(y), len(self.classes_))
+        self._keep(remove(self._statistics(), gone))
+        if self._ready():
+            self._settle()
+        elif hasattr(self, "theta_"):
+            del self.theta_, self.var_
+        return self
+
+    def predict_joint_log_proba(self, X):
+        """Log joint probabilities log P(c) + log p(x | c), an array (n, C)."""
+        self._check_ready()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        with np.errstate(divide="ignore"):
+            return log_joint(X, self.theta_, self.var_, np.log(self.class_prior_))
+
+    def predict_log_proba(self, X):
+        """Log class probabilities, an array (n, C)."""
+        scores = self.predict_joint_log_proba(X)
+        return scores - logsumexp(scores, axis=1, keepdims=True)
+
+    def predict_proba(self, X):
+        """Class probabilities, an array (n, C)."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """The most probable class of each scan."""
+        best = self.predict_joint_log_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def voxel_maps(self) -> dict[str, np.ndarray]:
+        """What the model used: class means before and after sharing, discriminability, groups.
+
+        ``discriminability`` (J,) is the variance between the shared class means over the variance
+        within; ``group_size`` (V,) how many voxels informed each voxel.
+        """
+        self._check_ready()
+        maps = {}
+        for label, before, after in zip(self.classes_, self.mean_, self.theta_):
+            maps[f"mean_before[{label}]"] = before
+            maps[f"mean_after[{label}]"] = after
+        share = self.class_prior_[:, None]
+        centre = (share * self.theta_).sum(axis=0)
+        between = (share * (self.theta_ - centre) ** 2).sum(axis=0)
+        maps["discriminability"] = between / (share * self.var_).sum(axis=0)
+        maps["group_size"] = self.group_size_
+        return maps
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
+
+    def _validated(self, X, y, reset: bool):
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
+        check_classification_targets(y)
+        return X, y
+
+    def _codes(self, y) -> np.ndarray:
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(
+                f"y contains labels {unknown.tolist()} that are not in classes "
+                f"{self.classes_.tolist()}."
+            )
+        return np.searchsorted(self.classes_, y)
+
+    def _statistics(self) -> ClassStatistics:
+        return ClassStatistics(self.class_count_, self.mean_, self.m2_)
+
+    def _keep(self, statistics: ClassStatistics) -> None:
+        self.class_count_, self.mean_, self.m2_ = statistics
+
+    def _ready(self) -> bool:
+        count = self.class_count_
+        if self.variance_scope == "shared":
+            return bool(count.min() >= 1 and count.sum() > self.ddof * len(count))
+        return bool(count.min() > self.ddof)
+
+    def _check_ready(self) -> None:
+        if hasattr(self, "class_count_") and not hasattr(self, "theta_"):
+            seen = dict(zip(self.classes_.tolist(), self.class_count_.tolist()))
+            raise NotFittedError(
+                f"Too few examples to predict yet: per class {seen}. Add examples with partial_fit "
+                "until every class has one (variance_scope='shared') or two ('class')."
+            )
+        check_is_fitted(self)
+
+    def _settle(self) -> None:
+        """From statistics to the shared model: the steps of the published algorithm."""
+        statistics, groups = self._statistics(), self._groups()
+        # Step 1: variances.
+        variances = self._variances(statistics, groups)
+        # Steps 2 and 3: maps and hyper-parameters.
+        prior = self._prior(statistics.mean, groups)
+        # Step 4: shrinkage.
+        noise = variances.value / statistics.count[:, None]
+        self.theta_, _ = shrink(statistics.mean, prior, noise, self.tau_floor)
+        self.var_ = np.array(np.broadcast_to(variances.value, self.theta_.shape))
+        self.class_prior_ = self._priors(statistics.count)
+        self.group_size_ = prior.size.mean(axis=0)
+
+    def _groups(self) -> sparse.csr_array:
+        return voxel_groups(
+            self.means, self.space, self.n_features_in_, self.connectivity, self.radius
+        )
+
+    def _variances(self, statistics: ClassStatistics, groups: sparse.csr_array) -> Variances:
+        return share_variances(
+            statistics, self.variances, self.variance_scope, self.ddof, groups,
+            self.median_correction, self.var_smoothing,
+        )  # fmt: skip
+
+    def _prior(self, means: np.ndarray, groups: sparse.csr_array) -> PriorMeans:
+        if isinstance(self.means, str) and self.means == "none":
+            return no_prior(means, groups.shape[0])
+        n_times = means.shape[1] // groups.shape[0]
+        if isinstance(self.means, str) and self.means == "all":
+            if self.mean_map in ("scale", "affine"):
+                raise ValueError(
+                    f"means='all' shrinks to the grand mean and knows no mean_map={self.mean_map!r}"
+                    ": use mean_map='auto' or 'identity', or a group matrix."
+                )
+            return grand_prior(means, self.tau_ddof)
+        mean_map = self.mean_map
+        if mean_map == "auto":
+            mean_map = "scale" if n_times > 1 else "identity"
+        needed = {"identity": 1, "scale": 2, "affine": 3}[mean_map]
+        if n_times < needed and groups.nnz:
+            warnings.warn(
+                f"mean_map={mean_map!r} with {n_times} time points lets every neighbour predict a "
+                f"voxel exactly, so means are not shared: it needs {needed} time points or more. "
+                "Use mean_map='identity'.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return group_prior(means, groups, mean_map, self.tau_ddof, self.beta == "pooled")
+
+    def _priors(self, count: np.ndarray) -> np.ndarray:
+        if self.priors is None:
+            return count / count.sum()
+        priors = np.asarray(self.priors, dtype=float)
+        if priors.shape != count.shape:
+            raise ValueError(
+                f"priors must hold one probability a class: expected {len(count)}, got shape "
+                f"{priors.shape}."
+            )
+        if priors.min() < 0 or not np.isclose(priors.sum(), 1.0):
+            raise ValueError(f"priors must be probabilities that sum to 1, got {priors.tolist()}.")
+        return priors

@@ -1,0 +1,254 @@
+"""Prior means of voxel time courses borrowed from related voxels, and the shrinkage toward them.
+
+The model, for one class (c is dropped): X_ivt | θ_vt ~ N(θ_vt, σ²),  θ_vt ~ N(μ_vt, τ_vt²).
+A voxel k of the group G_v predicts the mean course of v through a map m_{k→v}, constant in time:
+
+    identity   m(X̄_kt) = X̄_kt
+    scale      m(X̄_kt) = β X̄_kt        β = Σ_t X̄_vt X̄_kt / Σ_t X̄_kt²                  (8)
+    affine     m(X̄_kt) = α + β X̄_kt    least squares over t
+
+    μ̂_vt = (1/G_v) Σ_{k∈G_v} m_{k→v}(X̄_kt)                                            (4)
+    τ̂²_vt = (1/G_v) Σ_{k∈G_v} (m_{k→v}(X̄_kt) − μ̂_vt)²                                 (5)
+    θ̂_vt = w X̄_vt + (1 − w) μ̂_vt,   w = τ̂² / (τ̂² + σ̂²/N)                             (3)
+
+(3) is written without 1/τ², so that its limits need no special arithmetic. Where a group is empty
+τ² = ∞ and θ̂ = X̄; where τ² = 0 < σ² the limit is θ̂ = μ̂; where both are 0, θ̂ = X̄. A pair whose
+map does not exist (Σ_t X̄_kt² = 0) is left out of the group and not counted in G_v. Groups may be
+weighted; then the averages of (4) and (5) are weighted ones.
+
+=========== ============= ============ ====================================================
+symbol      variable      shape        meaning
+=========== ============= ============ ====================================================
+X̄           ``course``    (V, T)       class mean time courses, voxel-major for the cache
+            ``basis``     (V, S)       courses the maps are fitted on (``course``, or all classes')
+G           ``groups``    (V, V) CSR   row v: the voxels that inform v, with weights
+μ̂, τ̂²       ``mean``, ``variance``     (C, J) hyper-parameters, J = T V, time-major
+G_v         ``size``      (C, V)       voxels of the group that had a map
+θ̂           ``theta``     (C, J)       shrunk means
+=========== ============= ============ ====================================================
+
+Reference: M. Palatucci, T. M. Mitchell, "Classification in very high dimensional problems with
+handfuls of examples", ECML/PKDD 2007, equations (2)-(5) and (8).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from scipy import sparse
+
+_MAPS = {"identity": 0, "scale": 1, "affine": 2}
+
+
+class PriorMeans(NamedTuple):
+    """Hyper-means μ̂ (C, J), hyper-variances τ̂² (C, J) and group sizes (C, V)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    size: np.ndarray
+
+
+def group_prior(
+    means: np.ndarray,
+    groups: sparse.csr_array,
+    mean_map: str = "scale",
+    tau_ddof: int = 0,
+    pooled_maps: bool = False,
+) -> PriorMeans:
+    """Equations (4), (5) and (8): what each voxel's group says about its mean course.
+
+    Parameters
+    ----------
+    means : array of shape (C, J)
+        Class means, time-major: ``means.reshape(C, T, V)``.
+    groups : sparse array of shape (V, V)
+        Row v holds the positive weights of the voxels that inform v. The diagonal is ignored:
+        a voxel is no member of its own group.
+    mean_map : {"scale", "identity", "affine"}
+        The map m. With too few time points (1 for ``scale``, 2 for ``affine``) every member
+        predicts the voxel exactly, and nothing is shared.
+    tau_ddof : {0, 1}
+        Divisor G - tau_ddof of (5). At G = 1 the variance is 0 either way.
+    pooled_maps : bool
+        Fit each map on the courses of all classes joined, rather than class by class.
+
+    Returns
+    -------
+    PriorMeans
+
+    Examples
+    --------
+    Voxels 0 and 1 are neighbours, and proportional over T = 2 time points:
+
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> groups = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> prior = group_prior(np.array([[1.0, 2.0, 3.0, 6.0]]), groups)
+    >>> prior.mean, prior.variance
+    (array([[1., 2., 3., 6.]]), array([[0., 0., 0., 0.]]))
+    """
+    groups = _members(groups)
+    V = groups.shape[0]
+    courses = [np.ascontiguousarray(row.reshape(-1, V).T) for row in means]
+    joined = np.concatenate(courses, axis=1) if pooled_maps else None
+    mean, variance = np.empty(means.shape), np.empty(means.shape)
+    size = np.empty((len(means), V), dtype=np.int64)
+    for c, course in enumerate(courses):
+        out = np.empty((2, *course.shape))
+        basis = course if joined is None else joined
+        centre, power = _regressor(basis, _MAPS[mean_map])
+        _group_moments(
+            course, basis, centre, power, groups.indptr, groups.indices, groups.data,
+            _MAPS[mean_map], tau_ddof, out[0], out[1], size[c],
+        )  # fmt: skip
+        mean[c], variance[c] = out[0].T.ravel(), out[1].T.ravel()
+    return PriorMeans(mean, variance, size)
+
+
+def grand_prior(means: np.ndarray, tau_ddof: int = 0) -> PriorMeans:
+    """The standard hierarchical model: θ_j ~ N(μ, τ²) with one μ̂, τ̂² a class over all features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prior = grand_prior(np.array([[1.0, 3.0]]))
+    >>> prior.mean, prior.variance
+    (array([[2., 2.]]), array([[1., 1.]]))
+    """
+    mu = means.mean(axis=1, keepdims=True)
+    J = means.shape[1]
+    tau2 = ((means - mu) ** 2).sum(axis=1, keepdims=True) / max(J - tau_ddof, 1)
+    shape = means.shape
+    return PriorMeans(np.broadcast_to(mu, shape), np.broadcast_to(tau2, shape), np.full(shape, J))
+
+
+def no_prior(means: np.ndarray, n_voxels: int) -> PriorMeans:
+    """Nothing is shared: τ² = ∞, and empty groups."""
+    size = np.zeros((len(means), n_voxels), dtype=np.int64)
+    return PriorMeans(means, np.broadcast_to(np.inf, means.shape), size)
+
+
+def shrink(
+    means: np.ndarray, prior: PriorMeans, noise: np.ndarray, tau_floor: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Equation (3): posterior means θ̂ and the weights w that the samples kept.
+
+    Parameters
+    ----------
+    means : array of shape (C, J)
+        Sample means X̄.
+    prior : PriorMeans
+        Hyper-means and hyper-variances, of the same shape.
+    noise : array of shape (C, J)
+        Variance σ̂²/N of a sample mean.
+    tau_floor : float
+        Smallest τ̂², as a multiple of ``noise``.
+
+    Returns
+    -------
+    theta, weight : arrays of shape (C, J)
+
+    Examples
+    --------
+    N = 2, σ² = 4, τ² = 1, X̄ = 3, μ = 1:
+
+    >>> import numpy as np
+    >>> prior = PriorMeans(np.array([[1.0]]), np.array([[1.0]]), np.array([[1]]))
+    >>> shrink(np.array([[3.0]]), prior, np.array([[4 / 2]]))[0].round(6)
+    array([[1.666667]])
+    """
+    theta, weight = np.empty(means.shape), np.empty(means.shape)
+    noise = np.broadcast_to(noise, means.shape)
+    _shrink(means, prior.mean, prior.variance, noise, tau_floor, theta, weight)
+    return theta, weight
+
+
+@njit(cache=True, parallel=True)
+def _shrink(means, mu, tau2, noise, floor, theta, weight):
+    for c in range(means.shape[0]):
+        for j in prange(means.shape[1]):
+            spread = max(tau2[c, j], floor * noise[c, j])
+            total = spread + noise[c, j]
+            if np.isfinite(spread) and total > 0:
+                weight[c, j] = spread / total
+                theta[c, j] = mu[c, j] + weight[c, j] * (means[c, j] - mu[c, j])
+            else:  # no prior, or nothing to weigh: keep X̄
+                weight[c, j] = 1.0
+                theta[c, j] = means[c, j]
+
+
+def _members(groups: sparse.csr_array) -> sparse.csr_array:
+    """Float64 CSR without the diagonal: a voxel is no member of its own group."""
+    groups = sparse.csr_array(groups, dtype=np.float64, copy=True)
+    rows = np.repeat(np.arange(groups.shape[0]), np.diff(groups.indptr))
+    groups.data[rows == groups.indices] = 0.0
+    groups.eliminate_zeros()
+    return groups
+
+
+def _regressor(basis: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """What a least-squares map subtracts from each course, and the power that divides it."""
+    if kind != _MAPS["affine"]:
+        return np.zeros(len(basis)), np.einsum("vt,vt->v", basis, basis)
+    centre = basis.mean(axis=1)
+    power = ((basis - centre[:, None]) ** 2).sum(axis=1)
+    # A constant course has no slope: rounding must not give it one.
+    return centre, np.where(np.ptp(basis, axis=1) == 0, 0.0, power)
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _fit_map(target, source, target_centre, source_centre, power):
+    """Slope and offset of the least-squares map source → target (8)."""
+    product = 0.0
+    for s in range(len(source)):
+        product += (target[s] - target_centre) * (source[s] - source_centre)
+    slope = product / power
+    return slope, target_centre - slope * source_centre
+
+
+@njit(cache=True, parallel=True)
+def _group_moments(
+    course, basis, centre, power, indptr, members, weights, kind, ddof, mu, tau2, size
+):
+    """Maps, means and two-pass variances of every group, fused: no edge list is ever stored."""
+    V, T = course.shape
+    for v in prange(V):
+        G = indptr[v + 1] - indptr[v]
+        group, weight = members[indptr[v] : indptr[v + 1]], weights[indptr[v] : indptr[v + 1]]
+        predicted = np.empty((G, T))
+        mean, spread = mu[v], tau2[v]
+        mean[:] = 0.0
+        spread[:] = 0.0
+        total, squares, used = 0.0, 0.0, 0
+        for e in range(G):
+            k = group[e]
+            slope, offset = 1.0, 0.0
+            if kind != 0:
+                if power[k] == 0.0:
+                    continue  # no map: not a member
+                slope, offset = _fit_map(basis[v], basis[k], centre[v], centre[k], power[k])
+            source, image, w = course[k], predicted[used], weight[e]
+            for t in range(T):
+                image[t] = offset + slope * source[t]
+                mean[t] += w * image[t]
+            total += w
+            squares += w * w
+            used += 1
+        size[v] = used
+        if used == 0:
+            mean[:] = course[v]
+            spread[:] = np.inf
+            continue
+        mean /= total  # (4)
+        if used == 1:
+            continue
+        divisor = total - ddof * squares / total  # G - ddof when all weights are 1
+        position = 0
+        for e in range(G):
+            if kind != 0 and power[group[e]] == 0.0:
+                continue
+            image, w = predicted[position], weight[e] / divisor
+            for t in range(T):
+                miss = image[t] - mean[t]
+                spread[t] += w * miss * miss  # (5)
+            position += 1

@@ -1,0 +1,211 @@
+"""Class statistics of every feature, from one pass over the data, that merge and un-merge exactly.
+
+For class c with N_c examples and feature j
+
+    X̄_j = (1/N_c) Σ_i x_ij        M2_j = Σ_i (x_ij − X̄_j)²        S_j² = M2_j / (N_c − ddof)
+
+Chan's formulas join two disjoint sets A, B and take B out of A ∪ B again. With δ = X̄_B − X̄_A:
+
+    N = N_A + N_B      X̄ = X̄_A + δ N_B/N      M2 = M2_A + M2_B + δ² N_A N_B/N
+
+The whole feature-sharing model is a function of these numbers, so examples can be added, removed
+or read in chunks without the raw data ever being visited twice.
+
+======== ============ ======== ===================================================
+symbol   variable     shape    meaning
+======== ============ ======== ===================================================
+N_c      ``count``    (C,)     examples of each class
+X̄        ``mean``     (C, J)   class means
+M2       ``m2``       (C, J)   class sums of squared deviations
+======== ============ ======== ===================================================
+
+Reference: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
+computing sample variances", COMPSTAT 1982.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+# Columns a thread handles at once: 40 float32 rows of 1024 columns stay in its second-level cache,
+# so that the second look at them (for M2) does not read memory again.
+_BLOCK = 1024
+
+
+class ClassStatistics(NamedTuple):
+    """Counts, means and sums of squared deviations, float64, one row a class."""
+
+    count: np.ndarray  # type: ignore[assignment]  # tuple.count is not used here
+    mean: np.ndarray
+    m2: np.ndarray
+
+
+def class_statistics(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatistics:
+    """Statistics of ``X`` (n, J) for classes coded 0 .. n_classes - 1.
+
+    Parameters
+    ----------
+    X : numpy array, memory map or dask array of shape (n, J)
+        float32 and float64 are read as they are; nothing of the size of ``X`` is allocated.
+        A dask array is computed one chunk at a time.
+    codes : integer array of shape (n,)
+        The class of each row.
+    n_classes : int
+        The number C of classes; a class may have no rows.
+
+    Returns
+    -------
+    ClassStatistics
+        ``count`` (C,), ``mean`` (C, J), ``m2`` (C, J).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 2.0], [3.0, 2.0], [5.0, 0.0]])
+    >>> statistics = class_statistics(X, np.array([0, 0, 1]), n_classes=2)
+    >>> statistics.mean
+    array([[2., 2.],
+           [5., 0.]])
+    >>> statistics.m2
+    array([[2., 0.],
+           [0., 0.]])
+    """
+    codes = np.asarray(codes, dtype=np.int64)
+    if len(codes) != X.shape[0]:
+        raise ValueError(
+            f"codes must hold one class a row of X: expected {X.shape[0]} codes, got {len(codes)}."
+        )
+    if len(codes) and (codes.min() < 0 or codes.max() >= n_classes):
+        raise ValueError(
+            f"codes must lie in 0 .. {n_classes - 1}, got {codes.min()} .. {codes.max()}."
+        )
+    if hasattr(X, "numblocks"):
+        return _of_dask(X, codes, n_classes)
+    return _of_array(_floating(X), codes, n_classes)
+
+
+def merge(a: ClassStatistics, b: ClassStatistics) -> ClassStatistics:
+    """Statistics of the union of two disjoint sets of examples (Chan's formula).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, codes = np.arange(12.0).reshape(6, 2) ** 2, np.array([0, 1, 0, 1, 1, 0])
+    >>> halves = [class_statistics(X[rows], codes[rows], 2) for rows in (slice(3), slice(3, 6))]
+    >>> np.allclose(merge(*halves).m2, class_statistics(X, codes, 2).m2)
+    True
+    """
+    count = a.count + b.count
+    safe = np.maximum(count, 1)
+    delta = b.mean - a.mean
+    mean = a.mean + delta * (b.count / safe)[:, None]
+    m2 = a.m2 + b.m2 + delta**2 * (a.count * b.count / safe)[:, None]
+    return ClassStatistics(count, mean, m2)
+
+
+def remove(whole: ClassStatistics, part: ClassStatistics) -> ClassStatistics:
+    """Statistics of ``whole`` without the examples of ``part``: the inverse of :func:`merge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, codes = np.arange(12.0).reshape(6, 2) ** 2, np.array([0, 1, 0, 1, 1, 0])
+    >>> whole = class_statistics(X, codes, 2)
+    >>> rest = remove(whole, class_statistics(X[:1], codes[:1], 2))
+    >>> np.allclose(rest.mean, class_statistics(X[1:], codes[1:], 2).mean)
+    True
+    """
+    count = whole.count - part.count
+    if np.any(count < 0):
+        raise ValueError(
+            "Cannot remove more examples than there are: per class there are "
+            f"{whole.count.tolist()}, and {part.count.tolist()} were to be removed."
+        )
+    safe = np.maximum(count, 1)
+    delta = part.mean - whole.mean
+    mean = whole.mean - delta * (part.count / safe)[:, None]
+    m2 = whole.m2 - part.m2 - delta**2 * (part.count * whole.count / safe)[:, None]
+    empty = (count == 0)[:, None]
+    # A sum of squares cannot be negative: only rounding makes it so.
+    return ClassStatistics(count, np.where(empty, 0.0, mean), np.where(empty, 0.0, m2).clip(0.0))
+
+
+def from_chunks(chunks: Iterable[tuple[np.ndarray, np.ndarray]], n_classes: int) -> ClassStatistics:
+    """Merge the statistics of an iterable of ``(X, codes)`` row chunks, read one at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, codes = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
+    >>> from_chunks(((X[i : i + 1], codes[i : i + 1]) for i in range(4)), 2).mean
+    array([[2., 3.],
+           [4., 5.]])
+    """
+    total = None
+    for X, codes in chunks:
+        part = class_statistics(X, codes, n_classes)
+        total = part if total is None else merge(total, part)
+    if total is None:
+        raise ValueError("chunks must yield at least one (X, codes) pair, got none.")
+    return total
+
+
+def pooled(statistics: ClassStatistics) -> tuple[int, np.ndarray, np.ndarray]:
+    """Count, mean (J,) and M2 (J,) of all examples together, whatever their class."""
+    count = int(statistics.count.sum())
+    share = statistics.count[:, None] / max(count, 1)
+    mean = (share * statistics.mean).sum(axis=0)
+    between = (statistics.count[:, None] * (statistics.mean - mean) ** 2).sum(axis=0)
+    return count, mean, statistics.m2.sum(axis=0) + between
+
+
+def _floating(X: Any) -> np.ndarray:
+    """``X`` as a plain ndarray of float32 or float64, without a copy where it already is one."""
+    X = np.asarray(X)
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _of_array(X: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassStatistics:
+    count = np.bincount(codes, minlength=n_classes).astype(np.int64)
+    mean = np.zeros((n_classes, X.shape[1]))
+    m2 = np.zeros((n_classes, X.shape[1]))
+    _accumulate(X, codes, count, mean, m2)
+    return ClassStatistics(count, mean, m2)
+
+
+@njit(cache=True, parallel=True)
+def _accumulate(X, codes, count, mean, m2):
+    """Two looks at each block of columns, the second from cache: one pass over memory."""
+    n, J = X.shape
+    for block in prange((J + _BLOCK - 1) // _BLOCK):
+        start = block * _BLOCK
+        stop = min(J, start + _BLOCK)
+        for i in range(n):
+            # Slices: an index that starts at 0 needs no wrap-around test, so the loop vectorises.
+            row, centre = X[i, start:stop], mean[codes[i], start:stop]
+            for j in range(stop - start):
+                centre[j] += row[j]
+        for c in range(mean.shape[0]):
+            mean[c, start:stop] /= max(count[c], 1)
+        for i in range(n):
+            row, centre = X[i, start:stop], mean[codes[i], start:stop]
+            spread = m2[codes[i], start:stop]
+            for j in range(stop - start):
+                deviation = row[j] - centre[j]
+                spread[j] += deviation * deviation
+
+
+def _of_dask(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatistics:
+    """Column by column of chunks; within one, row chunks merge. Only one chunk is in memory."""
+    rows = np.concatenate([[0], np.cumsum(X.chunks[0])])
+
+    def row_chunks(column: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for r in range(X.numblocks[0]):
+            yield X.blocks[r, column].compute(), codes[rows[r] : rows[r + 1]]
+
+    parts = [from_chunks(row_chunks(column), n_classes) for column in range(X.numblocks[1])]
+    mean = np.concatenate([part.mean for part in parts], axis=1)
+    m2 = np.concatenate([part.m2 for part in parts], axis=1)
+    return ClassStatistics(parts[0].count, mean, m2)

@@ -1,0 +1,210 @@
+"""Variances shared between features: what a handful of examples cannot tell of one feature alone.
+
+S_j² = M2_j / (N_c − ddof) is the sample variance of feature j in class c, with d = N_c − 1 degrees
+of freedom; or, shared over classes, S_j² = Σ_c M2_j^(c) / Σ_c (N_c − ddof) with d = N − C.
+
+    none        σ̂_j² = S_j²                                        Gaussian naive Bayes
+    neighbors   σ̂_j² = (1/G_j) Σ_{g∈G_j} S_g²                      (6), the map m' = identity
+    mean        σ̂_j² = (1/J) Σ_g S_g²
+    median      σ̂_j² = median{S_1², …, S_J²}                       (7)
+    moderated   σ̂_j² = (d₀ s₀² + d S_j²) / (d₀ + d)
+
+``moderated`` is the posterior mean precision⁻¹ under σ_j² ~ s₀² d₀/χ²_{d₀}; d₀ and s₀ come from
+the first two moments of log S_j²:
+
+    E log S² = log s₀² + ψ(d/2) − log(d/2) − ψ(d₀/2) + log(d₀/2),   var log S² = ψ'(d/2) + ψ'(d₀/2)
+
+With N = 2 examples the median of S² is .455 σ²: dividing by median(χ²_d)/d removes that bias.
+
+========== ================= ============= ============================================
+symbol     variable          shape         meaning
+========== ================= ============= ============================================
+S²         ``sample``        (R, J)        sample variances; R = C, or 1 shared over classes
+d          ``degrees``       (R,)          their degrees of freedom
+σ̂²         ``value``         (R, J)        shared variances
+d₀, s₀²    ``prior_degrees``, ``centre``   of the inverse-χ² prior, a row
+========== ================= ============= ============================================
+
+References: M. Palatucci, T. M. Mitchell, ECML/PKDD 2007, equations (6) and (7); G. K. Smyth,
+"Linear models and empirical Bayes methods for assessing differential expression", SAGMB 2004.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
+from scipy.stats import chi2
+
+from voxprior.models.sharing.statistics import ClassStatistics, pooled
+
+
+class Variances(NamedTuple):
+    """Variances (R, J) and the degrees of freedom (R,) each of them rests on (∞ when pooled)."""
+
+    value: np.ndarray
+    degrees: np.ndarray
+
+
+def sample_variances(statistics: ClassStatistics, scope: str = "class", ddof: int = 1) -> Variances:
+    """S² of each feature, per class or shared over classes, with their degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.models.sharing.statistics import class_statistics
+    >>> X = np.array([[0.0], [2.0], [1.0], [5.0]])
+    >>> statistics = class_statistics(X, np.array([0, 0, 1, 1]), 2)
+    >>> sample_variances(statistics).value.ravel()
+    array([2., 8.])
+    >>> sample_variances(statistics, scope="shared").value.ravel()
+    array([5.])
+    """
+    count, m2 = statistics.count, statistics.m2
+    if scope == "shared":
+        divisor = np.array([count.sum() - ddof * len(count)])
+        degrees = np.array([count.sum() - len(count)])
+        m2 = m2.sum(axis=0, keepdims=True)
+    else:
+        divisor, degrees = count - ddof, count - 1
+    if np.any(divisor <= 0):
+        _refuse(count, scope)
+    return Variances(m2 / divisor[:, None], degrees.astype(float))
+
+
+def share_variances(
+    statistics: ClassStatistics,
+    rule: str = "median",
+    scope: str = "class",
+    ddof: int = 1,
+    groups: sparse.csr_array | None = None,
+    median_correction: bool = False,
+    var_smoothing: float = 0.0,
+) -> Variances:
+    """Equations (6) and (7) and their companions.
+
+    Parameters
+    ----------
+    statistics : ClassStatistics
+        Counts, means and M2 of every class and feature.
+    rule : {"none", "neighbors", "mean", "median", "moderated"}
+        How features share.
+    scope : {"class", "shared"}
+        One variance a class, or one for all classes.
+    ddof : {0, 1}
+        Divisor N - ddof of the sample variance.
+    groups : sparse array of shape (V, V), optional
+        The groups of (6). A voxel without a group keeps its own variance.
+    median_correction : bool
+        Divide the median by its expectation in units of σ².
+    var_smoothing : float
+        Fraction of the largest total variance that is added where features keep variances of
+        their own (``none`` and ``neighbors``), so that a constant feature does not divide by 0.
+
+    Returns
+    -------
+    Variances
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.models.sharing.statistics import class_statistics
+    >>> X = np.array([[0.0, 0.0, 0.0], [2.0, 4.0, 1.0]])
+    >>> share_variances(class_statistics(X, np.array([0, 0]), 1)).value
+    array([[2., 2., 2.]])
+    """
+    sample, degrees = sample_variances(statistics, scope, ddof)
+    if rule == "neighbors" and groups is not None:
+        sample = _neighbour_average(sample, groups)
+    if rule in ("none", "neighbors"):
+        return Variances(_smoothed(sample, statistics, var_smoothing), degrees)
+    if rule == "moderated":
+        return _moderated(sample, degrees)
+    one = np.median(sample, axis=1) if rule == "median" else sample.mean(axis=1)
+    if rule == "median" and median_correction:
+        one = one * (degrees + (1 - ddof) * _classes(statistics, scope)) / chi2.median(degrees)
+    if np.any(one <= 0):
+        raise ValueError(
+            f"The {rule} of the features' sample variances is 0, so no feature can be weighed: too "
+            "many features are constant within a class. Mask out constant voxels, or use "
+            "variances='mean'."
+        )
+    shared = np.broadcast_to(one[:, None], sample.shape)
+    return Variances(shared, np.full(len(one), np.inf))
+
+
+def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float]:
+    """d₀ and s₀² of the prior σ² ~ s₀² d₀/χ²_{d₀}, from sample variances with d degrees of freedom.
+
+    d₀ = ∞ where the spread of the sample variances is no more than chance gives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sigma2 = 3.0 * 8 / rng.chisquare(8, size=20_000)
+    >>> d0, s0 = inverse_chi2_prior(sigma2 * rng.chisquare(4, size=20_000) / 4, degrees=4)
+    >>> round(d0), round(s0)
+    (8, 3)
+    """
+    logs = np.log(sample[sample > 0])
+    if logs.size == 0:
+        raise ValueError("Every sample variance is 0: there is no scale to moderate toward.")
+    excess = (logs.var(ddof=1) if logs.size > 1 else 0.0) - polygamma(1, degrees / 2)
+    level = logs.mean() - digamma(degrees / 2) + np.log(degrees / 2)
+    # ψ'(d₀/2) = excess; ψ' falls from ∞ to 0, and beyond d₀ = 10⁸ the prior is a constant.
+    if excess <= polygamma(1, 0.5e8):
+        return np.inf, float(np.exp(level))
+    half = brentq(lambda log_h: polygamma(1, np.exp(log_h)) - excess, np.log(1e-6), np.log(0.5e8))
+    d0 = 2 * np.exp(half)
+    return float(d0), float(np.exp(level + digamma(d0 / 2) - np.log(d0 / 2)))
+
+
+def _moderated(sample: np.ndarray, degrees: np.ndarray) -> Variances:
+    value, total = np.empty_like(sample), np.empty(len(sample))
+    for r, d in enumerate(degrees):
+        prior_degrees, centre = inverse_chi2_prior(sample[r], d)
+        keep = d / (prior_degrees + d)
+        value[r] = (1 - keep) * centre + keep * sample[r]
+        total[r] = prior_degrees + d
+    return Variances(value, total)
+
+
+def _neighbour_average(sample: np.ndarray, groups: sparse.csr_array) -> np.ndarray:
+    """Mean of the group's sample variances at the same time point; own variance if it is empty."""
+    V = groups.shape[0]
+    sizes = np.asarray(groups.sum(axis=1)).ravel()
+    courses = sample.reshape(-1, V)
+    average = (groups @ courses.T).T / np.where(sizes > 0, sizes, 1.0)
+    return np.where(sizes > 0, average, courses).reshape(sample.shape)
+
+
+def _smoothed(sample: np.ndarray, statistics: ClassStatistics, smoothing: float) -> np.ndarray:
+    if smoothing > 0:
+        count, _, m2 = pooled(statistics)
+        sample = sample + smoothing * m2.max() / count
+    if np.any(sample <= 0):
+        raise ValueError(
+            f"{np.count_nonzero((sample <= 0).any(axis=0))} features have no variance within a "
+            "class. Remove constant features, raise var_smoothing, or share variances with "
+            "variances='median' or 'mean'."
+        )
+    return sample
+
+
+def _classes(statistics: ClassStatistics, scope: str) -> int:
+    return len(statistics.count) if scope == "shared" else 1
+
+
+def _refuse(count: np.ndarray, scope: str) -> None:
+    if scope == "shared":
+        raise ValueError(
+            f"n_samples = {count.sum()} in {len(count)} classes leave nothing to estimate a "
+            "variance from: expected more samples than classes."
+        )
+    raise ValueError(
+        f"A class with n_samples = {count.min()} has no sample variance: expected at least 2 "
+        "examples of every class. Give more examples, or share the variance over classes with "
+        "variance_scope='shared'."
+    )

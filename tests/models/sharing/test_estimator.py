@@ -1,0 +1,313 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from voxprior import FeatureSharingNB, VoxelSpace
+
+
+def trials_of(X, V):
+    """(n, T V) time-major to (n, V, T)."""
+    return X.reshape(len(X), -1, V).transpose(0, 2, 1)
+
+
+@parametrize_with_checks(
+    [
+        FeatureSharingNB(),
+        FeatureSharingNB.paper(),
+        FeatureSharingNB(means="none", variances="none", variance_scope="class"),
+        FeatureSharingNB(means="all", variances="moderated"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_worked_example_means(line):
+    """FS-1."""
+    X, y, space = line
+    model = FeatureSharingNB.paper(space).fit(X, y)
+    A, B = trials_of(model.theta_, 3)
+    expected = [[1.299363, 2.382166], [3.511867, 5.015362], [3.859873, 7.076433]]
+    np.testing.assert_allclose(A, expected, atol=5e-7)
+    np.testing.assert_allclose(B, [[0, 1.5], [0.064092, 0.751991], [0, -1]], atol=5e-7)
+    np.testing.assert_array_equal(model.var_, 2.0)
+    np.testing.assert_allclose(trials_of(model.mean_, 3)[0], [[2, 2], [3, 5.5], [4, 7]])
+
+
+def test_worked_example_probability(line):
+    """FS-2."""
+    X, y, space = line
+    model = FeatureSharingNB.paper(space).fit(X, y)
+    x = np.array([[2.0, 2], [1, 3], [3, 4]]).T.reshape(1, 6)
+    scores = model.predict_joint_log_proba(x)
+    np.testing.assert_allclose(scores, [[-13.589200, -19.331087]], atol=5e-7)
+    assert model.predict_proba(x)[0, 0] == pytest.approx(0.996802, abs=5e-7)
+    assert model.predict(x) == ["A"]
+
+
+@pytest.mark.parametrize("mean_map", ["scale", "identity", "affine"])
+def test_equals_loops(oracle, scattered, mean_map):
+    X, y, space = scattered
+    V = space.n_voxels
+    neighbours = oracle.neighbour_lists(space.coordinates)
+    assert min(len(near) for near in neighbours) == 0
+    model = FeatureSharingNB.paper(space, mean_map=mean_map).fit(X, y)
+    scores = model.predict_joint_log_proba(X)
+    for c, label in enumerate(model.classes_):
+        theta, sigma2, _, _ = oracle.fit_class(trials_of(X, V)[y == label], neighbours, mean_map)
+        np.testing.assert_allclose(trials_of(model.theta_, V)[c], theta, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(trials_of(model.var_, V)[c], sigma2, rtol=1e-12)
+        naive = [oracle.log_joint(x, np.mean(y == label), theta, sigma2) for x in trials_of(X, V)]
+        np.testing.assert_allclose(scores[:, c], naive, rtol=1e-9)
+
+
+def test_shared_scope_equals_loops(oracle, scattered):
+    X, y, space = scattered
+    V = space.n_voxels
+    trials = trials_of(X, V)
+    means = {label: trials[y == label].mean(axis=0) for label in "abc"}
+    residuals = np.array([x - means[label] for x, label in zip(trials, y)])
+    sigma2 = np.full(residuals.shape[1:], np.median((residuals**2).sum(axis=0) / (len(y) - 3)))
+    neighbours = oracle.neighbour_lists(space.coordinates)
+    model = FeatureSharingNB.paper(space, variance_scope="shared").fit(X, y)
+    for c, label in enumerate("abc"):
+        theta = oracle.fit_class(trials[y == label], neighbours, "scale", sigma2)[0]
+        np.testing.assert_allclose(trials_of(model.theta_, V)[c], theta, rtol=1e-9, atol=1e-12)
+
+
+def plain(**changes):
+    return FeatureSharingNB(
+        means="none", variances="none", variance_scope="class", ddof=0, **changes
+    )
+
+
+@pytest.mark.parametrize("priors", [None, [0.2, 0.3, 0.5]])
+def test_collapses_to_scikit_learns_naive_bayes(scattered, priors):
+    X, y, _ = scattered
+    ours, theirs = plain(priors=priors).fit(X, y), GaussianNB(priors=priors).fit(X, y)
+    np.testing.assert_allclose(ours.theta_, theirs.theta_)
+    np.testing.assert_allclose(ours.var_, theirs.var_)
+    np.testing.assert_allclose(
+        ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-9
+    )
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-9)
+
+
+def test_empty_groups_are_naive_bayes(scattered):
+    """(i) No neighbours and own variances leave nothing to share."""
+    X, y, space = scattered
+    nobody = sparse.csr_array((space.n_voxels, space.n_voxels))
+    ours = FeatureSharingNB.paper(space, means=nobody, variances="none", ddof=0).fit(X, y)
+    np.testing.assert_allclose(ours.theta_, plain().fit(X, y).theta_)
+
+
+def test_many_examples_keep_their_mean(rng, scattered):
+    """(ii) θ̂ → X̄ as N → ∞, at the rate 1/N."""
+    X, y, space = scattered
+    gaps = []
+    for repeats in (10, 100, 1000):
+        many = np.repeat(X, repeats, axis=0) + rng.normal(size=(len(X) * repeats, X.shape[1]))
+        model = FeatureSharingNB.paper(space).fit(many, np.repeat(y, repeats))
+        gaps.append(np.median(abs(model.theta_ - model.mean_)))
+    assert gaps[2] < 0.2 * gaps[1] < 0.04 * gaps[0] * 2
+
+
+def test_theta_lies_between_sample_and_group(oracle, scattered):
+    """(iii)"""
+    X, y, space = scattered
+    V, neighbours = space.n_voxels, oracle.neighbour_lists(space.coordinates)
+    model = FeatureSharingNB.paper(space).fit(X, y)
+    for c, label in enumerate(model.classes_):
+        _, _, mu, _ = oracle.fit_class(trials_of(X, V)[y == label], neighbours)
+        theta, mean = trials_of(model.theta_, V)[c], trials_of(model.mean_, V)[c]
+        assert (np.minimum(mean, mu) - 1e-12 <= theta).all()
+        assert (theta <= np.maximum(mean, mu) + 1e-12).all()
+
+
+@pytest.mark.parametrize("scale", [1e-3, -4.0, 1e5])
+def test_scaling_changes_units_only(scattered, scale):
+    """(iv)"""
+    X, y, space = scattered
+    one, other = (FeatureSharingNB.paper(space).fit(data, y) for data in (X, scale * X))
+    np.testing.assert_allclose(other.theta_, scale * one.theta_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(other.var_, scale**2 * one.var_, rtol=1e-9)
+    np.testing.assert_allclose(other.predict_proba(scale * X), one.predict_proba(X), atol=1e-9)
+
+
+def test_voxel_permutation_moves_theta_along(rng, scattered):
+    """(v)"""
+    X, y, space = scattered
+    V, order = space.n_voxels, rng.permutation(space.n_voxels)
+    moved = X.reshape(len(X), -1, V)[:, :, order].reshape(X.shape)
+    one = FeatureSharingNB.paper(space).fit(X, y)
+    other = FeatureSharingNB.paper(space.take(order)).fit(moved, y)
+    theta = one.theta_.reshape(3, -1, V)[:, :, order].reshape(3, -1)
+    np.testing.assert_allclose(other.theta_, theta, rtol=1e-9, atol=1e-12)
+
+
+def test_not_translation_invariant(scattered):
+    """(vii) The maps go through the origin: a shift must change θ̂ by more than the shift."""
+    X, y, space = scattered
+    one, other = (FeatureSharingNB.paper(space).fit(X + shift, y) for shift in (0.0, 5.0))
+    assert np.abs(other.theta_ - 5.0 - one.theta_).max() > 0.01
+
+
+def test_label_names_do_not_matter(scattered):
+    X, y, space = scattered
+    renamed = np.array([{"a": 30, "b": 20, "c": 10}[label] for label in y])
+    one, other = (FeatureSharingNB(space).fit(X, labels) for labels in (y, renamed))
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X)[:, ::-1])
+
+
+def test_streaming_equals_batch(scattered):
+    X, y, space = scattered
+    batch = FeatureSharingNB(space).fit(X, y)
+    stream = FeatureSharingNB(space)
+    for rows in (slice(0, 2), slice(2, 3), slice(3, 9)):
+        stream.partial_fit(X[rows], y[rows], classes=["a", "b", "c"])
+    np.testing.assert_allclose(stream.theta_, batch.theta_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(stream.predict_log_proba(X), batch.predict_log_proba(X), rtol=1e-9)
+
+
+def test_forgetting_equals_never_having_seen(scattered):
+    X, y, space = scattered
+    model = FeatureSharingNB(space).fit(X, y)
+    for i in (4, 0):
+        fresh = FeatureSharingNB(space).fit(np.delete(X, i, axis=0), np.delete(y, i))
+        model.forget(X[i : i + 1], y[i : i + 1])
+        np.testing.assert_allclose(model.theta_, fresh.theta_, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            model.predict_log_proba(X), fresh.predict_log_proba(X), rtol=1e-8
+        )
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+
+
+def test_says_what_is_missing_until_it_can_predict(scattered):
+    X, y, space = scattered
+    model = FeatureSharingNB.paper(space).partial_fit(X[:3], y[:3], classes=["a", "b", "c"])
+    with pytest.raises(NotFittedError, match="Too few examples to predict yet"):
+        model.predict(X)
+    model.partial_fit(X[3:], y[3:])
+    assert model.predict(X).shape == y.shape
+    model.forget(X[[0]], y[[0]])
+    with pytest.raises(NotFittedError, match="Too few"):
+        model.voxel_maps()
+
+
+def test_two_examples_of_one_class_are_enough_when_variances_are_shared(scattered):
+    X, _, space = scattered
+    y = ["a", "a", "b"]
+    assert FeatureSharingNB(space).fit(X[:3], y).theta_.shape == (2, X.shape[1])
+    with pytest.raises(ValueError, match="at least 2 examples of every class"):
+        FeatureSharingNB.paper(space).fit(X[:3], y)
+
+
+def test_one_time_point_uses_the_identity(rng):
+    space = VoxelSpace.grid((4, 4, 4))
+    X, y = rng.normal(size=(6, 64)), np.array([0, 1] * 3)
+    auto, identity = (
+        FeatureSharingNB(space, mean_map=name).fit(X, y) for name in ("auto", "identity")
+    )
+    np.testing.assert_array_equal(auto.theta_, identity.theta_)
+    assert np.abs(auto.theta_ - auto.mean_).max() > 0.01
+    with pytest.warns(UserWarning, match="means are not shared"):
+        printed = FeatureSharingNB.paper(space).fit(X, y)
+    np.testing.assert_allclose(printed.theta_, printed.mean_)
+
+
+def test_group_matrix_without_a_space(scattered):
+    X, y, space = scattered
+    own = FeatureSharingNB(means=space.adjacency()).fit(X, y)
+    np.testing.assert_array_equal(own.theta_, FeatureSharingNB(space).fit(X, y).theta_)
+
+
+def test_standard_hierarchical_model_shrinks_to_the_grand_mean(scattered):
+    X, y, _ = scattered
+    model = FeatureSharingNB(means="all", variance_scope="class").fit(X, y)
+    for c, label in enumerate(model.classes_):
+        mean, N = X[y == label].mean(axis=0), sum(y == label)
+        mu, tau2, sigma2 = mean.mean(), mean.var(), model.var_[c, 0]
+        theta = (N / sigma2 * mean + mu / tau2) / (N / sigma2 + 1 / tau2)
+        np.testing.assert_allclose(model.theta_[c], theta)
+    with pytest.raises(ValueError, match="knows no mean_map='scale'"):
+        FeatureSharingNB(means="all", mean_map="scale").fit(X, y)
+
+
+def test_same_bits_alone_as_in_a_batch(rng, scattered):
+    X, y, space = scattered
+    model = FeatureSharingNB(space).fit(X, y)
+    batch = model.predict_log_proba(X)
+    alone = np.concatenate([model.predict_log_proba(x[None]) for x in X])
+    np.testing.assert_array_equal(batch, alone)
+
+
+@pytest.mark.parametrize("kind", ["float32", "fortran", "read_only"])
+def test_any_layout_predicts_alike(scattered, kind):
+    X, y, space = scattered
+    other = {
+        "float32": X.astype("float32"), "fortran": np.asfortranarray(X), "read_only": X.copy()
+    }[kind]  # fmt: skip
+    other.flags.writeable = False
+    expected = FeatureSharingNB(space).fit(X, y).predict_proba(X)
+    got = FeatureSharingNB(space).fit(other, y).predict_proba(other)
+    np.testing.assert_allclose(got, expected, atol=1e-4 if kind == "float32" else 1e-9)
+
+
+def test_a_million_features_stay_finite(rng):
+    X = rng.normal(1e4, 1.0, size=(4, 1_000_000)).astype("float32")
+    model = FeatureSharingNB().fit(X, [0, 0, 1, 1])
+    probabilities = model.predict_proba(X)
+    assert np.isfinite(probabilities).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X), [0, 0, 1, 1])
+
+
+def test_voxel_maps(scattered):
+    X, y, space = scattered
+    model = FeatureSharingNB(space).fit(X, y)
+    maps = model.voxel_maps()
+    np.testing.assert_allclose(maps["mean_before[b]"], X[y == "b"].mean(axis=0))
+    np.testing.assert_array_equal(maps["mean_after[b]"], model.theta_[1])
+    np.testing.assert_array_equal(
+        maps["group_size"], np.asarray(space.adjacency().sum(axis=1)).ravel()
+    )
+    spread = np.average(
+        (model.theta_ - np.average(model.theta_, axis=0, weights=[3, 2, 4])) ** 2,
+        axis=0, weights=[3, 2, 4],
+    )  # fmt: skip
+    np.testing.assert_allclose(maps["discriminability"], spread / model.var_[0])
+
+
+def test_copies_and_pickles(scattered):
+    X, y, space = scattered
+    model = FeatureSharingNB(space).fit(X, y)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+    assert not hasattr(clone(model), "theta_")
+
+
+def test_refusals(scattered):
+    X, y, space = scattered
+    with pytest.raises(ValueError, match=f"not a multiple of the {space.n_voxels} voxels"):
+        FeatureSharingNB(space).fit(X[:, :-1], y)
+    with pytest.raises(ValueError, match="must be square"):
+        FeatureSharingNB(means=sparse.csr_array((3, 4))).fit(X, y)
+    with pytest.raises(ValueError, match="one row a voxel"):
+        FeatureSharingNB(space, means=sparse.csr_array((4, 4))).fit(X, y)
+    with pytest.raises(ValueError, match="not negative"):
+        FeatureSharingNB(means=-space.adjacency().astype(float)).fit(X, y)
+    with pytest.raises(ValueError, match="sum to 1"):
+        FeatureSharingNB(priors=[0.5, 0.6, 0.1]).fit(X, y)
+    with pytest.raises(ValueError, match="expected 3, got shape"):
+        FeatureSharingNB(priors=[0.5, 0.5]).fit(X, y)
+    with pytest.raises(ValueError, match="'means' parameter"):
+        FeatureSharingNB(means="friends").fit(X, y)
+    with pytest.raises(ValueError, match="labels \\['d'\\] that are not in classes"):
+        FeatureSharingNB().fit(X, y).partial_fit(X[:1], ["d"])
