@@ -1,0 +1,112 @@
+"""Confounds of a run and the volumes to scrub: fMRIPrep's, through nilearn, or any table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["Confounds", "confounds_of", "read_confounds"]
+
+# Written down because nilearn's own defaults changed in 0.13: the same call must scrub alike.
+SCRUBBING = {"fd_threshold": 0.5, "std_dvars_threshold": 1.5}
+
+
+class Confounds(NamedTuple):
+    """Regressors (n_volumes, k) of a run, and which volumes stay, boolean (n_volumes,)."""
+
+    table: pd.DataFrame
+    kept: np.ndarray
+
+
+def read_confounds(
+    image: Any, strategy: tuple[str, ...] = ("motion", "high_pass", "wm_csf"), **options: Any
+) -> Confounds:
+    """Load the fMRIPrep confounds that lie beside an image.
+
+    Parameters
+    ----------
+    image : path, or pair of GIFTI paths
+        A preprocessed run in an fMRIPrep folder; confounds are found by its name.
+    strategy : tuple of str
+        Noise components as in `nilearn.interfaces.fmriprep.load_confounds`; with "scrub", volumes
+        of excessive motion are marked to be left out.
+    **options
+        Further parameters of `load_confounds` (motion, wm_csf, compcor, scrub, fd_threshold, ...).
+
+    Returns
+    -------
+    Confounds
+        `kept` is False for scrubbed and for non-steady-state volumes.
+    """
+    from nilearn.interfaces.fmriprep import load_confounds
+
+    if not strategy:
+        raise ValueError("strategy must name at least one noise component, for instance 'motion'.")
+    pair = isinstance(image, (list, tuple))
+    files = [os.fspath(path) for path in image] if pair else os.fspath(image)
+    try:
+        table, sample_mask = load_confounds(
+            files, strategy=tuple(strategy), **{**SCRUBBING, **options}
+        )
+    except (ValueError, OSError) as error:
+        raise type(error)(f"{image}: no usable fMRIPrep confounds: {error}") from error
+    kept = np.ones(len(table), dtype=bool)
+    if sample_mask is not None:
+        kept[:] = False
+        kept[sample_mask] = True
+    return Confounds(table, kept)
+
+
+def confounds_of(confounds: Any, path: Any, n_volumes: int, name: str) -> Confounds | None:
+    """Find one run's confounds: None, options for `read_confounds` (a dict), or a table.
+
+    Parameters
+    ----------
+    confounds : None, dict, path of a TSV or CSV table, DataFrame or array
+    path : path or None
+        The run's file, for fMRIPrep confounds.
+    n_volumes : int
+        Volumes of the run, to be matched.
+    name : str
+        The run, for error messages.
+    """
+    if confounds is None:
+        return None
+    if isinstance(confounds, dict):
+        if path is None:
+            raise ValueError(
+                f"{name}: fMRIPrep confounds are found by file name; give paths, not images."
+            )
+        found = read_confounds(path, **confounds)
+    else:
+        table = _table(confounds, name)
+        found = Confounds(table, np.ones(len(table), dtype=bool))
+    if len(found.table) != n_volumes:
+        raise ValueError(
+            f"{name}: has {n_volumes} volumes but its confounds have {len(found.table)} rows. "
+            "Check that they belong together."
+        )
+    return found
+
+
+def _table(confounds: Any, name: str) -> pd.DataFrame:
+    if isinstance(confounds, (str, os.PathLike)):
+        path = Path(confounds)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such confounds table (wanted for {name}).")
+        table = pd.read_csv(path, sep="," if path.suffix == ".csv" else "\t", na_values=["n/a"])
+        name = str(path)
+    else:
+        table = pd.DataFrame(confounds)
+    holes = [str(column) for column in table.columns if table[column].isna().any()]
+    if holes:
+        raise ValueError(
+            f"{name}: confounds have missing values in {', '.join(holes[:5])}. Leave these columns "
+            "out or fill them; for fMRIPrep tables give confounds={'strategy': (...)}, which "
+            "does it."
+        )
+    return table

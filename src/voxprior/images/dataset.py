@@ -1,0 +1,132 @@
+"""Dataset: what every reader here returns, the arrays a decoder needs and where they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from voxprior.space import VoxelSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from voxprior.images.imagespace import ImageSpace
+
+__all__ = ["Dataset"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Samples with their labels, groups, covariates and place in the brain.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, T * V), float32
+        One row a sample. With time, features are time-major: ``X.reshape(n, T, V)``.
+    y : ndarray of shape (n,) or None
+        Labels; None where they are unknown (scans to be predicted).
+    space : VoxelSpace
+        Where the V voxels are.
+    groups : ndarray of shape (n,) or None
+        What training and test sets must not share: the run, the subject, or the block.
+    covariates : DataFrame with n rows or None
+        Age, sex, site and the like.
+    names : tuple of n str
+        Where each row comes from, for people.
+    blocks : ndarray of shape (n,) or None
+        Number of the trial each row was cut from; volumes of one block share it.
+    images : ImageSpace or None
+        Reads further images the same way and turns maps back into images.
+    standardize : {"run", "baseline", "train", "none"}
+        "run" and "baseline" are done in `X` (the unit of prediction is then a run); "train" is
+        still to be done, inside the training folds: see `scaled_by_training`.
+    trials : dict or None
+        How trials were cut, as keywords of `load_runs`.
+    dropped : tuple of str
+        One line for each sample left out, with the reason.
+    notes : tuple of str
+        What else a reader of the report should know.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.images import Dataset
+    >>> from voxprior.space import VoxelSpace
+    >>> data = Dataset(np.zeros((2, 12), np.float32), np.array(["a", "b"]), VoxelSpace.grid((2, 2)))
+    >>> data
+    Dataset(2 samples, 4 voxels x 3 times, labels a: 1, b: 1)
+    >>> data.take([1]).y
+    array(['b'], dtype='<U1')
+    """
+
+    X: np.ndarray
+    y: np.ndarray | None
+    space: VoxelSpace
+    groups: np.ndarray | None = None
+    covariates: pd.DataFrame | None = None
+    names: tuple[str, ...] = ()
+    blocks: np.ndarray | None = None
+    images: ImageSpace | None = None
+    standardize: str = "none"
+    trials: dict[str, Any] | None = None
+    dropped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or self.X.shape[1] % self.space.n_voxels:
+            raise ValueError(
+                "X must have one row a sample and a multiple of n_voxels features. "
+                f"Got shape {self.X.shape} and n_voxels = {self.space.n_voxels}."
+            )
+        columns: dict[str, Any] = {"y": self.y, "groups": self.groups, "blocks": self.blocks}
+        columns["covariates"] = self.covariates
+        columns["names"] = self.names or None
+        for name, values in columns.items():
+            if values is not None and len(values) != len(self.X):
+                raise ValueError(
+                    f"{name} must have one entry a sample, {len(self.X)}. Got {len(values)}."
+                )
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples n."""
+        return len(self.X)
+
+    @property
+    def n_times(self) -> int:
+        """Number of time points T in a row: 1 unless windows of volumes were cut."""
+        return self.X.shape[1] // self.space.n_voxels
+
+    def take(self, rows: Any) -> Dataset:
+        """Return the dataset of these rows only (numbers or booleans), in this order."""
+        rows = np.asarray(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+
+        def pick(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[rows]
+
+        covariates = self.covariates
+        return replace(
+            self,
+            X=self.X[rows],
+            y=pick(self.y),
+            groups=pick(self.groups),
+            blocks=pick(self.blocks),
+            covariates=None if covariates is None else covariates.iloc[rows].reset_index(drop=True),
+            names=tuple(self.names[r] for r in rows) if self.names else (),
+        )
+
+    def __repr__(self) -> str:
+        times = f" x {self.n_times} times" if self.n_times > 1 else ""
+        parts = [f"{self.n_samples} samples", f"{self.space.n_voxels} voxels{times}"]
+        if self.y is not None:
+            labels, counts = np.unique(self.y, return_counts=True)
+            if len(labels) <= 10:
+                parts.append("labels " + ", ".join(f"{a}: {n}" for a, n in zip(labels, counts)))
+        if self.groups is not None:
+            parts.append(f"{len(np.unique(self.groups))} groups")
+        if self.dropped:
+            parts.append(f"{len(self.dropped)} dropped")
+        return f"Dataset({', '.join(parts)})"

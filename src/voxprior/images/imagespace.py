@@ -1,0 +1,387 @@
+"""ImageSpace: how images become rows of X and maps become images; fitted once, then frozen.
+
+It holds the mask (as a `VoxelSpace`), the affine or mesh, and plain parameters: no masker objects,
+so it can be saved as arrays and numbers (`to_dict`), and read back years later.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from voxprior.images import masks, surfaces, volumes
+from voxprior.images.cleaning import Cleaning, clean_run
+from voxprior.images.reading import Source, find_sources, is_surface, n_volumes
+from voxprior.images.standardize import choose, standardize, statistics
+from voxprior.space import VoxelSpace
+
+__all__ = ["ImageSpace", "RunRows", "fit_image_space", "warn_constant"]
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """The kept volumes of one run: `values` (n_kept, V) and `kept`, a boolean for every volume."""
+
+    values: np.ndarray
+    kept: np.ndarray
+    t_r: float | None
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSpace:
+    """A fitted reader of images: grid or mesh, mask, and what is done to every image.
+
+    Build it with `fit_image_space`; all fields are arrays, numbers and strings.
+
+    Attributes
+    ----------
+    space : VoxelSpace
+        The V voxels (or vertices) inside the mask.
+    parts : tuple of (hemisphere, number of vertices), or None for volumes
+    smoothing_fwhm : float or None
+    cleaning : Cleaning
+    standardize : {"run", "baseline", "train", "none"}
+    resample : bool
+        Whether images on another grid are resampled rather than refused.
+    notes : tuple of str
+        What the mask left out.
+
+    Examples
+    --------
+    >>> import nibabel, numpy as np
+    >>> from voxprior.images import fit_image_space
+    >>> values = np.arange(24, dtype=np.float32).reshape(2, 2, 2, 3)
+    >>> maps = [nibabel.Nifti1Image(values[..., t], np.eye(4)) for t in range(3)]
+    >>> images = fit_image_space(maps)
+    >>> images
+    ImageSpace(volume 2 x 2 x 2, 8 voxels, standardize='train')
+    >>> images.transform(maps).shape
+    (3, 8)
+    >>> images.inverse_transform(np.arange(8.0)).shape
+    (2, 2, 2)
+    """
+
+    space: VoxelSpace
+    parts: surfaces.Parts | None = None
+    smoothing_fwhm: float | None = None
+    cleaning: Cleaning = field(default_factory=Cleaning)
+    standardize: str = "none"
+    resample: bool = False
+    notes: tuple[str, ...] = ()
+
+    # ------------------------------------------------------------------ images to rows
+
+    def read(self, source: Source) -> np.ndarray:
+        """Read one image's voxels inside the mask, smoothed: float32 (n_volumes, V)."""
+        return self._rows(source.load(), source.name)
+
+    def _rows(self, image: Any, name: str) -> np.ndarray:
+        if is_surface(image) != (self.parts is not None):
+            kinds = ("a surface", "volumes") if is_surface(image) else ("a volume", "surfaces")
+            raise ValueError(f"{name}: is {kinds[0]} but the mask is for {kinds[1]}.")
+        if self.parts is not None:
+            return surfaces.surface_rows(image, self.space, self.parts, name)
+        return volumes.volume_rows(image, self.space, name, self.smoothing_fwhm, self.resample)
+
+    def read_run(
+        self,
+        source: Source,
+        confounds: Any = None,
+        kept: np.ndarray | None = None,
+        parts: Sequence[np.ndarray] | None = None,
+    ) -> list[RunRows]:
+        """Read a 4-D image and clean each run in it along time; nothing is standardised yet.
+
+        Parameters
+        ----------
+        source : Source
+        confounds : array of shape (n_volumes, k), optional
+        kept : boolean array of shape (n_volumes,), optional
+            False for scrubbed volumes.
+        parts : list of index arrays, optional
+            Volumes of each run where one file holds several; None means it is one run.
+        """
+        image = source.load()
+        if n_volumes(image) < 2:
+            raise ValueError(
+                f"{source.name}: a 4-D run is due, but the image is one volume of shape "
+                f"{image.shape}. For one map a sample use load_maps."
+            )
+        t_r = self.cleaning.t_r
+        if t_r is None and self.parts is None:
+            t_r = volumes.header_t_r(image)
+        rows = self._rows(image, source.name)
+        whole = parts is None
+        runs = []
+        for number, part in enumerate([np.arange(len(rows))] if parts is None else parts):
+            name = source.name if whole else f"{source.name}, run {number}"
+            run_kept = np.ones(len(part), dtype=bool) if kept is None else kept[part]
+            run_confounds = None if confounds is None else np.asarray(confounds)[part]
+            part_rows = rows if whole else rows[part]
+            values = self._cleaned(part_rows, run_confounds, run_kept, t_r, name)
+            runs.append(RunRows(values, run_kept, t_r, name))
+        return runs
+
+    def _cleaned(
+        self, rows: np.ndarray, confounds: Any, kept: np.ndarray, t_r: float | None, name: str
+    ) -> np.ndarray:
+        constant = warn_constant(rows, name)
+        values = clean_run(rows, self.cleaning, confounds, None if kept.all() else kept, t_r, name)
+        if constant.any():
+            # Cleaning leaves rounding noise there, which standardising would blow up.
+            values[:, constant] = 0.0 if self.cleaning.needed else rows[0, constant]
+        return values
+
+    def standardized(self, run: RunRows, rest: np.ndarray | None = None) -> RunRows:
+        """Standardise one run as `standardize` says; `rest` marks the baseline volumes."""
+        if self.standardize not in ("run", "baseline"):
+            return run
+        if self.standardize == "baseline" and rest is None:
+            raise ValueError(
+                f"{run.name}: standardize='baseline' needs to know which volumes are rest. Give "
+                "labels or events with rest, or use standardize='run'."
+            )
+        chosen = rest[run.kept] if self.standardize == "baseline" and rest is not None else None
+        by = statistics(run.values, chosen, run.name)
+        return RunRows(standardize(run.values, by), run.kept, run.t_r, run.name)
+
+    def transform(
+        self, images: Any, *, mesh: Any = None, runs: Any = None, rest: Any = None
+    ) -> np.ndarray:
+        """Turn images into rows of X, float32 (n, V): a row for each map, or each volume of a run.
+
+        Parameters
+        ----------
+        images : path, glob, image, SurfaceImage or list of these
+            4-D runs are cleaned and standardised one by one, as `standardize` says.
+        mesh : optional
+            Mesh of GIFTI files.
+        runs : array of shape (n,), optional
+            Run of each row, where one 4-D image holds several; by default an image is a run.
+        rest : boolean array of shape (n,), optional
+            Baseline volumes, for ``standardize="baseline"``.
+        """
+        sources = find_sources(images, mesh)
+        counts = [n_volumes(source.load()) for source in sources]
+        for what, values in (("runs", runs), ("rest", rest)):
+            if values is not None and len(values) != sum(counts):
+                raise ValueError(
+                    f"{what} must have one value for each of the {sum(counts)} volumes. "
+                    f"Got {len(values)}."
+                )
+        X = np.empty((sum(counts), self.space.n_voxels), dtype=np.float32)
+        by_run = self.standardize in ("run", "baseline") or self.cleaning.needed
+        for source, n, start in zip(sources, counts, np.cumsum([0, *counts])):
+            here = slice(start, start + n)
+            if by_run:
+                quiet = None if rest is None else np.asarray(rest, dtype=bool)[here]
+                X[here] = self._by_run(source, None if runs is None else runs[here], quiet)
+            else:
+                X[here] = self.read(source)
+        return X
+
+    def _by_run(self, source: Source, runs: Any, rest: np.ndarray | None) -> np.ndarray:
+        """Read, clean and standardise each run of one 4-D image; rows stay in their order."""
+        parts = None
+        if runs is not None:
+            parts = [np.flatnonzero(np.asarray(runs) == run) for run in dict.fromkeys(runs)]
+        found = self.read_run(source, parts=parts)
+        if parts is None:
+            return self.standardized(found[0], rest).values
+        rows = np.empty((len(runs), self.space.n_voxels), dtype=np.float32)
+        for run, part in zip(found, parts):
+            rows[part] = self.standardized(run, None if rest is None else rest[part]).values
+        return rows
+
+    # ------------------------------------------------------------------ rows to images
+
+    def inverse_transform(self, values: Any) -> Any:
+        """Turn a map (V,), or maps (T, V) or (T * V,), into a NIfTI or surface image."""
+        values = np.asarray(values)
+        V = self.space.n_voxels
+        if (
+            values.ndim not in (1, 2)
+            or values.shape[-1] % V
+            or (values.ndim == 2 and values.shape[1] != V)
+        ):
+            raise ValueError(
+                f"A map must have one value for each of the {V} voxels, or a multiple "
+                f"(time-major). Got shape {values.shape} instead."
+            )
+        if values.ndim == 1 and len(values) > V:
+            values = values.reshape(-1, V)
+        if self.parts is None:
+            return volumes.volume_image(values, self.space)
+        return surfaces.surface_image(values, self.space, self.parts)
+
+    # ------------------------------------------------------------------ to keep and read again
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain arrays, numbers and strings, from which `from_dict` builds it again."""
+        space, cleaning = self.space, self.cleaning
+        return {
+            "mask": space.mask,
+            "affine": None if space.affine is None else np.array(space.affine),
+            "points": None if space.points is None else np.array(space.points),
+            "faces": None if space.faces is None else np.array(space.faces),
+            "parts": None if self.parts is None else [[side, n] for side, n in self.parts],
+            "smoothing_fwhm": self.smoothing_fwhm,
+            "detrend": cleaning.detrend,
+            "high_pass": cleaning.high_pass,
+            "low_pass": cleaning.low_pass,
+            "t_r": cleaning.t_r,
+            "standardize": self.standardize,
+            "resample": self.resample,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> ImageSpace:
+        """Build it again from `to_dict`."""
+        if state["parts"] is None:
+            space = VoxelSpace.from_mask(state["mask"], state["affine"])
+        else:
+            space = VoxelSpace.from_mesh(state["points"], state["faces"]).take(state["mask"])
+        cleaning = Cleaning(*(state[key] for key in ("detrend", "high_pass", "low_pass", "t_r")))
+        parts = state["parts"]
+        return cls(
+            space,
+            None if parts is None else tuple((side, int(n)) for side, n in parts),
+            state["smoothing_fwhm"],
+            cleaning,
+            state["standardize"],
+            state["resample"],
+            tuple(state["notes"]),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ImageSpace):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple:
+        settings = (self.parts, self.smoothing_fwhm, self.cleaning, self.standardize, self.resample)
+        return (self.space, *settings)
+
+    def __repr__(self) -> str:
+        what = repr(self.space).removeprefix("VoxelSpace(").removesuffix(")")
+        return f"ImageSpace({what}, standardize={self.standardize!r})"
+
+
+def fit_image_space(
+    images: Any,
+    mask: Any = None,
+    *,
+    mesh: Any = None,
+    smoothing_fwhm: float | None = None,
+    detrend: bool = False,
+    high_pass: float | None = None,
+    low_pass: float | None = None,
+    t_r: float | None = None,
+    standardize: str = "auto",
+    resample: bool = False,
+) -> ImageSpace:
+    """Find mask and settings from training images; the result reads any further image the same way.
+
+    Parameters
+    ----------
+    images : path, glob, image, SurfaceImage, dict of GIFTI hemispheres, or list of these
+        All 3-D (one map a sample), or all 4-D (runs, or beta series).
+    mask : None, "epi", "background", "data", path, image, boolean array, nilearn masker, or list
+        A list of run masks is intersected. None computes one: nilearn's EPI mask inside every run;
+        for maps and surfaces, all voxels that are finite everywhere and not constant. A masker
+        lends its mask and its smoothing, detrending, filters and `t_r` where these are not given
+        here.
+    mesh : optional
+        Mesh of GIFTI files: PolyMesh, dict of files, or a template name such as "fsaverage5".
+    smoothing_fwhm : float, optional
+        Millimetres; volumes only.
+    detrend, high_pass, low_pass, t_r
+        Temporal cleaning of runs, see `Cleaning`.
+    standardize : {"auto", "run", "baseline", "train", "none"}
+        "auto" is "run" for 4-D runs and "train" for one image a subject.
+    resample : bool
+        Resample images on another grid (to the mask's) instead of refusing them.
+
+    Returns
+    -------
+    ImageSpace
+    """
+    sources = find_sources(images, mesh)
+    runs = _all_runs(sources)
+    settings: dict[str, Any] = {"detrend": detrend, "high_pass": high_pass}
+    settings |= {"low_pass": low_pass, "t_r": t_r}
+    if masks.is_masker(mask):
+        for name, value in settings.items():
+            settings[name] = value or getattr(mask, name, None)
+        smoothing_fwhm = smoothing_fwhm or getattr(mask, "smoothing_fwhm", None)
+        settings["detrend"] = bool(settings["detrend"])
+    cleaning = Cleaning(**settings)
+    if cleaning.needed and not runs:
+        raise ValueError(
+            "detrend, high_pass and low_pass need 4-D runs; these images have no time."
+        )
+    found = masks.find_mask(mask, sources, mesh, resample)
+    if found.parts is not None and smoothing_fwhm:
+        raise ValueError(
+            "smoothing_fwhm is for volumes; smooth surface data along the mesh beforehand."
+        )
+    fitted = ImageSpace(
+        found.space,
+        found.parts,
+        smoothing_fwhm or None,
+        cleaning,
+        choose(standardize, runs),
+        resample,
+        found.notes,
+    )
+    _check_places(fitted, sources)
+    return fitted
+
+
+def warn_constant(rows: np.ndarray, name: str) -> np.ndarray:
+    """Mark the voxels that never change over these rows, and warn if there are any."""
+    constant = (rows == rows[0]).all(axis=0)
+    if constant.any():
+        warnings.warn(
+            f"{name}: {constant.sum()} of {len(constant)} voxels inside the mask are constant and "
+            "carry no information. A computed mask (mask=None) leaves them out.",
+            stacklevel=2,
+        )
+    return constant
+
+
+def _all_runs(sources: list[Source]) -> bool:
+    """Tell runs (4-D) from maps (3-D); a mixture is refused."""
+    counts = [n_volumes(source.load()) for source in sources]
+    runs = [source for source, n in zip(sources, counts) if n > 1]
+    if runs and len(runs) < len(sources):
+        single = next(source for source, n in zip(sources, counts) if n == 1)
+        raise ValueError(
+            f"{single.name}: is a single volume while {runs[0].name} is 4-D. "
+            "Give 4-D runs only, or one 3-D map a sample only."
+        )
+    return bool(runs)
+
+
+def _check_places(fitted: ImageSpace, sources: list[Source]) -> None:
+    """Refuse images on another grid before hours of reading, by their headers alone."""
+    for source in sources:
+        image = source.load()
+        if is_surface(image) != (fitted.parts is not None):
+            raise ValueError(
+                f"{source.name}: images and mask must be both volumes or both surfaces."
+            )
+        if fitted.parts is not None:
+            surfaces.check_mesh(image, fitted.space, fitted.parts, source.name, "the mask")
+        elif not fitted.resample:
+            affine = np.eye(4) if fitted.space.affine is None else fitted.space.affine
+            volumes.check_grid(image, fitted.space.shape, affine, source.name, "the mask")

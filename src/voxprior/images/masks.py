@@ -1,0 +1,192 @@
+"""Which voxels are looked at: a mask, a masker, run masks intersected, or one computed.
+
+A computed mask keeps the voxels that can tell anything: finite in every image and not constant,
+over the volumes of each run or over the maps of a study. For runs it lies inside nilearn's EPI
+mask of every run.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from voxprior.images import surfaces, volumes
+from voxprior.images.reading import Source, array_of, find_sources, is_surface, n_volumes
+from voxprior.space import VoxelSpace
+
+__all__ = ["STRATEGIES", "FoundMask", "find_mask", "is_masker"]
+
+STRATEGIES = ("epi", "background", "data")
+
+
+class FoundMask(NamedTuple):
+    """The space of a mask, hemispheres of a surface (None for volumes), and notes for the user."""
+
+    space: VoxelSpace
+    parts: surfaces.Parts | None
+    notes: tuple[str, ...]
+
+
+def is_masker(mask: Any) -> bool:
+    """Tell a nilearn masker, fitted or not."""
+    return hasattr(mask, "inverse_transform") and hasattr(mask, "mask_img")
+
+
+def find_mask(
+    mask: Any, sources: list[Source], mesh: Any = None, resample: bool = False
+) -> FoundMask:
+    """Find the voxels to use for these images.
+
+    Parameters
+    ----------
+    mask : None, "epi", "background", "data", path, image, boolean array, masker or list
+        A list of masks is intersected. None is "epi" for 4-D runs, "data" for maps and surfaces.
+    sources : list of Source
+    mesh : optional
+        Mesh of GIFTI masks.
+    resample : bool
+        Compute the mask on the first image's grid though others are on another.
+    """
+    if is_masker(mask):
+        fitted = getattr(mask, "mask_img_", None)
+        mask = mask.mask_img if fitted is None else fitted
+    first = sources[0].load()
+    if mask is None:
+        mask = "epi" if n_volumes(first) > 1 and not is_surface(first) else "data"
+    if isinstance(mask, str) and mask in STRATEGIES:
+        return _computed(mask, sources, resample)
+    if isinstance(mask, np.ndarray):
+        return _from_array(mask, first, sources[0].name)
+    return _given(find_sources(mask, mesh))
+
+
+# ------------------------------------------------------------------------- given masks
+
+
+def _given(masks: list[Source]) -> FoundMask:
+    images = [(source.load(), source.name) for source in masks]
+    reference, reference_name = images[0]
+    inside = _binary(reference, reference_name)
+    for image, name in images[1:]:
+        if is_surface(reference) != is_surface(image):
+            raise ValueError(f"{name}: masks must be all volumes or all surfaces.")
+        if not is_surface(image):
+            volumes.check_grid(image, inside.shape, reference.affine, name, reference_name)
+        other = _binary(image, name)
+        if other.shape != inside.shape:
+            raise ValueError(f"{name}: its mesh is not that of {reference_name}.")
+        inside &= other
+    what = reference_name if len(masks) == 1 else f"the intersection of {len(masks)} masks"
+    return _on(reference, inside, what)
+
+
+def _binary(image: Any, name: str) -> np.ndarray:
+    values = array_of(image, name)
+    if n_volumes(image) > 1:
+        raise ValueError(f"{name}: a mask must be 3-D. Got shape {image.shape}.")
+    values = values.reshape(values.shape[:1] if is_surface(image) else values.shape[:3])
+    if not np.isfinite(values).all() or len(np.unique(values)) > 2:
+        raise ValueError(
+            f"{name}: a mask must hold two values, outside and inside. Got "
+            f"{len(np.unique(values))} values; threshold it first."
+        )
+    return values > 0
+
+
+def _from_array(mask: np.ndarray, image: Any, name: str) -> FoundMask:
+    shape = (image.shape[0],) if is_surface(image) else tuple(image.shape[:3])
+    if mask.shape != shape or mask.dtype != bool:
+        raise ValueError(
+            f"A mask array must be boolean of the shape of {name}, {shape}. "
+            f"Got dtype {mask.dtype} and shape {mask.shape}."
+        )
+    return _on(image, mask, "the mask array")
+
+
+def _on(image: Any, inside: np.ndarray, what: str, notes: tuple[str, ...] = ()) -> FoundMask:
+    """Put a boolean array on the grid or mesh of an image."""
+    if not inside.any():
+        raise ValueError(
+            f"The mask is empty: no voxel is inside {what}. Give a mask image that covers the data."
+        )
+    if is_surface(image):
+        coordinates, faces, parts = surfaces.mesh_of(image)
+        return FoundMask(VoxelSpace.from_mesh(coordinates, faces).take(inside), parts, notes)
+    return FoundMask(VoxelSpace.from_mask(inside, np.asarray(image.affine, float)), None, notes)
+
+
+# ------------------------------------------------------------------------- computed masks
+
+
+def _computed(strategy: str, sources: list[Source], resample: bool) -> FoundMask:
+    reference = sources[0].load()
+    if strategy != "data" and is_surface(reference):
+        raise ValueError(f"mask={strategy!r} is for volumes; surfaces take 'data' or a mask.")
+    informative, wanted = _scan(strategy, sources, reference, resample)
+    lost = int((wanted & ~informative).sum())
+    where = "in some image" if strategy == "data" else "in some run"
+    notes = (f"{lost} voxels were left out of the computed mask: constant or not finite {where}",)
+    what = f"the mask computed ('{strategy}') from {sources[0].name}"
+    what += f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    # 'data' masks leave out the whole background, which is no news.
+    return _on(reference, informative & wanted, what, notes if lost and strategy != "data" else ())
+
+
+def _scan(
+    strategy: str, sources: list[Source], reference: Any, resample: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go through the images once: voxels finite and varying, and voxels inside every run's mask."""
+    low: Any = None
+    high = finite = wanted = varying = low
+    for image, data in _readings(sources, reference, resample):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # all-NaN voxels are dealt with below
+            floor, ceiling = data.min(axis=-1), data.max(axis=-1)
+        here = np.isfinite(data).all(axis=-1)
+        if finite is None:
+            low, high, finite = floor, ceiling, here
+            wanted = varying = np.ones(here.shape, dtype=bool)
+        else:
+            low, high, finite = np.minimum(low, floor), np.maximum(high, ceiling), finite & here
+        if data.shape[-1] > 1:
+            varying = varying & (floor < ceiling)
+        if strategy != "data":
+            wanted = wanted & _nilearn_mask(strategy, image, data)
+    several = len(sources) > 1 or n_volumes(reference) > 1
+    return finite & varying & ((low < high) if several else (low != 0)), wanted
+
+
+def _readings(
+    sources: list[Source], reference: Any, resample: bool
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield each image with its values, time last, if it is on the first one's grid."""
+    name = sources[0].name
+    for source in sources:
+        image = source.load()
+        if is_surface(reference) != is_surface(image):
+            raise ValueError(f"{source.name}: images must be all volumes or all surfaces.")
+        if is_surface(image):
+            coordinates, faces, parts = surfaces.mesh_of(reference)
+            space = VoxelSpace.from_mesh(coordinates, faces)
+            surfaces.check_mesh(image, space, parts, source.name, name)
+        else:
+            grid = np.asarray(reference.affine, float)
+            if resample:
+                image = volumes.resampled(image, reference.shape[:3], grid)
+            volumes.check_grid(image, reference.shape[:3], grid, source.name, name)
+        data = array_of(image, source.name)
+        yield image, data.reshape(*data.shape[: 1 if is_surface(image) else 3], -1)
+
+
+def _nilearn_mask(strategy: str, image: Any, data: np.ndarray) -> np.ndarray:
+    import nibabel
+    from nilearn.masking import compute_background_mask, compute_epi_mask
+
+    compute = compute_epi_mask if strategy == "epi" else compute_background_mask
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty mask is reported by `_on`, with the file's name
+        found = compute(nibabel.Nifti1Image(data, image.affine))
+    return np.asarray(found.dataobj) > 0

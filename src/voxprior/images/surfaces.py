@@ -1,0 +1,162 @@
+"""Surface maps (SurfaceImage, GIFTI) to rows of vertices on a known mesh, and back.
+
+The left hemisphere's vertices come first, then the right's; the two meshes become one with two
+components, so `VoxelSpace` sees one mesh.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from voxprior.images.reading import DAMAGED, array_of
+from voxprior.images.volumes import check_finite
+from voxprior.space import VoxelSpace
+
+__all__ = ["Parts", "mesh_of", "read_surface", "surface_image", "surface_rows"]
+
+# Hemispheres and their numbers of vertices in the order of the rows: (("left", 10242), ...).
+Parts = tuple[tuple[str, int], ...]
+
+HEMISPHERE = {"l": "left", "r": "right", "lh": "left", "rh": "right"}
+HEMISPHERE |= {"left": "left", "right": "right"}
+# hemi-L (BIDS), lh. (FreeSurfer), .L. (HCP)
+IN_NAME = re.compile(r"hemi-(L|R|left|right)|(?:^|[._-])(lh|rh|L|R)(?=[._-])", re.IGNORECASE)
+
+
+def read_surface(item: Any, mesh: Any, name: str) -> Any:
+    """Read GIFTI data (a path, or a dict left/right of paths) on a mesh into a SurfaceImage.
+
+    Parameters
+    ----------
+    item : path or dict
+        One hemisphere's file, its side told by the name (``hemi-L``, ``lh.``, ``.L.``), or both.
+    mesh : PolyMesh, dict of mesh files, or the name of a nilearn template such as "fsaverage5"
+    name : str
+        The files, for error messages.
+    """
+    from nilearn.surface import PolyData, SurfaceImage
+
+    paths = item if isinstance(item, dict) else {_side(item, name): item}
+    if mesh is None:
+        raise ValueError(
+            f"{name}: a GIFTI data file does not say where its vertices are. Give mesh=: a "
+            "PolyMesh, a dict of mesh files {'left': ..., 'right': ...}, or a template name such "
+            "as 'fsaverage5'."
+        )
+    unknown = set(paths) - {"left", "right"}
+    if unknown:
+        raise ValueError(f"{name}: hemispheres are 'left' and 'right'. Got {sorted(unknown)}.")
+    data = PolyData(**{side: _gifti_data(path) for side, path in paths.items()})
+    whole = _poly_mesh(mesh)
+    sides = _polymesh(whole, data.parts)
+    for side, values in data.parts.items():
+        n_vertices = len(sides.parts[side].coordinates)
+        if len(values) != n_vertices:
+            raise ValueError(
+                f"{paths[side]}: has {len(values)} vertices but the {side} mesh has {n_vertices}. "
+                "Give the mesh these data were sampled on."
+            )
+    return SurfaceImage(sides, data)
+
+
+def _gifti_data(path: Any) -> np.ndarray:
+    from nilearn.surface import load_surf_data
+
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: no such surface file.")
+    try:
+        return np.asarray(load_surf_data(os.fspath(path)), dtype=np.float32)
+    except (*DAMAGED, TypeError) as error:
+        raise OSError(
+            f"{path}: cannot be read as surface data ({error}); damaged or of another kind."
+        ) from error
+
+
+def _side(path: Any, name: str) -> str:
+    found = IN_NAME.search(os.path.basename(os.fspath(path)))
+    if not found:
+        raise ValueError(
+            f"{name}: the file name does not tell the hemisphere (hemi-L, lh., .L.). "
+            "Give a dict {'left': path} or {'right': path}."
+        )
+    return HEMISPHERE[(found.group(1) or found.group(2)).lower()]
+
+
+def _poly_mesh(mesh: Any) -> Any:
+    from nilearn.datasets import load_fsaverage
+    from nilearn.surface import PolyMesh
+
+    if isinstance(mesh, str):
+        return load_fsaverage(mesh)["pial"]
+    return PolyMesh(**mesh) if isinstance(mesh, dict) else mesh
+
+
+def _polymesh(mesh: Any, sides: Any) -> Any:
+    from nilearn.surface import PolyMesh
+
+    missing = [side for side in sides if side not in mesh.parts]
+    if missing:
+        raise ValueError(f"The mesh has no {' and '.join(missing)} hemisphere; the data do.")
+    return PolyMesh(**{side: mesh.parts[side] for side in sides})
+
+
+def mesh_of(image: Any) -> tuple[np.ndarray, np.ndarray, Parts]:
+    """Return one mesh of both hemispheres: coordinates, faces, and the vertices of each part."""
+    coordinates, faces, parts, offset = [], [], [], 0
+    for side in ("left", "right"):
+        if side in image.mesh.parts:
+            mesh = image.mesh.parts[side]
+            coordinates.append(np.asarray(mesh.coordinates, dtype=float))
+            faces.append(np.asarray(mesh.faces, dtype=np.int64) + offset)
+            parts.append((side, len(coordinates[-1])))
+            offset += len(coordinates[-1])
+    return np.concatenate(coordinates), np.concatenate(faces), tuple(parts)
+
+
+def check_mesh(image: Any, space: VoxelSpace, parts: Parts, name: str, other: str) -> None:
+    """Raise ValueError unless the image's vertices are those of the space."""
+    coordinates, _, found = mesh_of(image)
+    if found != parts:
+        raise ValueError(
+            f"{name}: its mesh has {_vertices(found)} but that of {other} has {_vertices(parts)}. "
+            "Sample all surface data on one mesh; surfaces are not resampled here."
+        )
+    if space.points is not None and not np.allclose(coordinates, space.points, atol=1e-3):
+        raise ValueError(
+            f"{name}: its vertices are at other places than those of {other}. "
+            "Give all images the same mesh (for instance the pial one)."
+        )
+
+
+def _vertices(parts: Parts) -> str:
+    return " and ".join(f"{n} {side} vertices" for side, n in parts)
+
+
+def surface_rows(image: Any, space: VoxelSpace, parts: Parts, name: str) -> np.ndarray:
+    """Read a SurfaceImage's vertices inside the mask: float32 of shape (n_maps, V)."""
+    check_mesh(image, space, parts, name, "the mask")
+    data = array_of(image, name)
+    rows = np.ascontiguousarray(data.reshape(len(data), -1)[space.sites].T)
+    check_finite(rows, name)
+    return rows
+
+
+def surface_image(values: np.ndarray, space: VoxelSpace, parts: Parts) -> Any:
+    """Turn a map (V,), or maps (T, V), into a SurfaceImage; zero outside the mask."""
+    from nilearn.surface import InMemoryMesh, PolyData, PolyMesh, SurfaceImage
+
+    values = np.asarray(values, dtype=np.float32)
+    whole = space.unmask(values).T
+    points, all_faces = np.array(space.points), np.array(space.faces)
+    meshes, data, offset = {}, {}, 0
+    for side, n_vertices in parts:
+        here = slice(offset, offset + n_vertices)
+        inside = (all_faces[:, 0] >= here.start) & (all_faces[:, 0] < here.stop)
+        meshes[side] = InMemoryMesh(points[here], all_faces[inside] - offset)
+        data[side] = np.ascontiguousarray(whole[here])
+        offset += n_vertices
+    return SurfaceImage(PolyMesh(**meshes), PolyData(**data))

@@ -1,0 +1,182 @@
+"""Tables of labels and covariates (participants.tsv, CSV), joined to image files by their names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from voxprior.images.reading import stem
+
+__all__ = ["Joined", "join_table", "read_table"]
+
+# A key column is looked for in this order; the first four hold file names, the others subjects.
+FILE_KEYS = ("file", "filename", "path", "image")
+SUBJECT_KEYS = ("participant_id", "subject_id", "subject", "id")
+
+
+class Joined(NamedTuple):
+    """Which files have a row (their positions), their labels, covariates and what was left out."""
+
+    positions: np.ndarray
+    y: np.ndarray | None
+    covariates: pd.DataFrame | None
+    table: pd.DataFrame
+    dropped: tuple[str, ...]
+
+
+def read_table(table: Any) -> pd.DataFrame:
+    """Read a TSV or CSV file (``n/a`` is missing); a DataFrame is returned as it is.
+
+    Parameters
+    ----------
+    table : path or DataFrame
+        ``.csv`` is comma-separated, anything else tab-separated. Subject columns stay text, so that
+        ``01`` does not become ``1``.
+    """
+    if isinstance(table, pd.DataFrame):
+        return table
+    path = Path(os.fspath(table))
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such table.")
+    text = dict.fromkeys(FILE_KEYS + SUBJECT_KEYS, str)
+    try:
+        return pd.read_csv(
+            path, sep="," if path.suffix.lower() == ".csv" else "\t", na_values=["n/a"], dtype=text
+        )
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read as a table ({error}).") from error
+
+
+def join_table(
+    files: Sequence[Any],
+    table: Any,
+    *,
+    label: str | None = None,
+    covariates: Sequence[str] = (),
+    key: str | None = None,
+    unmatched: str = "raise",
+) -> Joined:
+    """Find each file's row in a table, and with it its label and covariates.
+
+    Parameters
+    ----------
+    files : sequence of paths
+    table : path or DataFrame
+    label : str, optional
+        Column of the labels.
+    covariates : sequence of str
+        Columns of the covariates.
+    key : str, optional
+        Column that names the file (a file name, with or without folder and extension) or the
+        subject (``sub-01``, or ``01``; found in the file name or its folders). By default the
+        first there is of file, filename, path, image, participant_id, subject_id, subject, id.
+    unmatched : {"raise", "drop"}
+        What to do with files without a row, rows without a file, and missing values.
+
+    Returns
+    -------
+    Joined
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from voxprior.images import join_table
+    >>> people = pd.DataFrame({"participant_id": ["sub-01", "sub-02"], "age": [61, 74]})
+    >>> join_table(["b/sub-02_T1w.nii.gz", "a/sub-01_T1w.nii.gz"], people, label="age").y
+    array([74, 61])
+    """
+    if unmatched not in ("raise", "drop"):
+        raise ValueError(f"unmatched must be 'raise' or 'drop'. Got {unmatched!r}.")
+    name = "the table" if isinstance(table, pd.DataFrame) else str(table)
+    frame = read_table(table)
+    key = key or next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
+    wanted = [*([label] if label else []), *covariates]
+    missing = [column for column in [key, *wanted] if column not in frame.columns]
+    if missing:
+        what = ", ".join(repr(c) for c in missing if c) or f"{FILE_KEYS + SUBJECT_KEYS} (or key=)"
+        raise ValueError(
+            f"{name}: has no column {what}. It has {', '.join(map(repr, frame.columns))}."
+        )
+    key = str(key)
+    rows = _rows_of(files, frame[key], name)
+    problems = _problems(files, frame, key, rows, wanted, name)
+    if problems and unmatched == "raise":
+        raise ValueError("; ".join(problems[:3]) + _more(problems) + ". Or use unmatched='drop'.")
+    complete = [r >= 0 and not frame.iloc[r][wanted].isna().any() for r in rows]
+    positions = np.flatnonzero(complete)
+    if len(positions) == 0:
+        raise ValueError(f"{name}: no file has a complete row. First file: {files[0]}.")
+    chosen = frame.iloc[rows[positions]].reset_index(drop=True)
+    return Joined(
+        positions,
+        _labels(chosen[label]) if label else None,
+        chosen[list(covariates)] if covariates else None,
+        chosen,
+        tuple(problems),
+    )
+
+
+def _labels(column: pd.Series) -> np.ndarray:
+    numeric = pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)
+    return column.to_numpy() if numeric else column.astype(str).to_numpy(dtype=str)
+
+
+def _more(problems: list[str]) -> str:
+    return f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+
+
+def _rows_of(files: Sequence[Any], keys: pd.Series, name: str) -> np.ndarray:
+    """Row of the table for each file, -1 where there is none; an error where there are several."""
+    row_of: dict[str, list[int]] = {}
+    for row, value in enumerate(keys):
+        if not pd.isna(value):
+            row_of.setdefault(_plain(str(value)), []).append(row)
+    rows = np.full(len(files), -1)
+    for position, file in enumerate(files):
+        found = next((row_of[k] for k in _keys_of(str(file)) if k in row_of), [])
+        if len(found) > 1:
+            raise ValueError(
+                f"{name}: {file} has {len(found)} rows ({keys.iloc[found[0]]!r}). One row a file "
+                "is due; name the file in a column 'file', or remove the others."
+            )
+        rows[position] = found[0] if found else -1
+    return rows
+
+
+def _plain(value: str) -> str:
+    """Strip extension and ``sub-`` from a key; folders in it stay, they may tell files apart."""
+    *folders, _ = Path(value).parts
+    return "/".join([*folders, stem(value)]).removeprefix("sub-")
+
+
+def _keys_of(file: str) -> list[str]:
+    """What a key may say for this file: its name with any folders, or the subject in either."""
+    path = Path(file).with_name(stem(file))
+    tails = ["/".join(path.parts[i:]).removeprefix("sub-") for i in range(len(path.parts))]
+    subjects = re.findall(r"(?:^|[/\\_])sub-([A-Za-z0-9]+)", file)
+    return [*tails, *reversed(subjects), *reversed(path.parts[:-1])]
+
+
+def _problems(
+    files: Sequence[Any],
+    frame: pd.DataFrame,
+    key: str,
+    rows: np.ndarray,
+    wanted: list[str],
+    name: str,
+) -> list[str]:
+    problems = [f"{file}: has no row in {name}" for file, row in zip(files, rows) if row < 0]
+    unused = sorted(set(range(len(frame))) - set(rows.tolist()))
+    problems += [f"{name}: {frame[key].iloc[row]!r} has no image" for row in unused]
+    for file, row in zip(files, rows):
+        holes = [c for c in wanted if row >= 0 and pd.isna(frame[c].iloc[row])]
+        problems += (
+            [f"{file}: no value of {', '.join(map(repr, holes))} in {name}"] if holes else []
+        )
+    return problems

@@ -1,0 +1,275 @@
+"""Trials: from the timing of a run (events table, or a label for every volume) to samples.
+
+    volume i is acquired at i * t_r; a block with onset o and duration d, seen with delay h,
+    owns the volumes with  o + h <= i * t_r < o + d + h.
+
+| unit | a sample is | features |
+|---|---|---|
+| ``block`` | the mean over the block's volumes | V |
+| ``volume`` | one volume of a block; samples of a block share its number | V |
+| ``window`` | T volumes from the delayed onset on, whatever the duration | T * V, time-major |
+
+A trial that loses a volume (scrubbed, or past the end of the run) is dropped and counted; with
+``volume`` each volume stands for itself.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["UNITS", "Block", "Cut", "VolumeLabels", "blocks_of_events", "blocks_of_labels", "cut"]
+__all__ += ["read_volume_labels", "rest_volumes"]
+
+UNITS = ("block", "volume", "window")
+LABEL_COLUMNS = ("labels", "label", "targets", "target", "trial_type", "condition")
+RUN_COLUMNS = ("chunks", "chunk", "runs", "run")
+# Onsets are rounded in tables: a volume that starts this little before the onset still counts.
+SLACK = 1e-3
+
+
+class Block(NamedTuple):
+    """Volumes [first, stop) of a run, delay included, and their label (None where unknown)."""
+
+    label: str | None
+    first: int
+    stop: int
+
+
+class VolumeLabels(NamedTuple):
+    """A label for every volume of a file, and the run of every volume (None: one run)."""
+
+    labels: np.ndarray
+    runs: np.ndarray | None
+
+
+class Cut(NamedTuple):
+    """Samples of one run: rows (n, T * V), labels, number of the block, names, dropped."""
+
+    rows: np.ndarray
+    labels: list[str | None]
+    blocks: list[int]
+    names: list[str]
+    dropped: list[str]
+
+
+# ------------------------------------------------------------------------- timing of a run
+
+
+def blocks_of_events(
+    events: Any,
+    n_volumes: int,
+    t_r: float,
+    delay: float = 0.0,
+    label_column: str | None = "trial_type",
+    name: str = "run",
+) -> list[Block]:
+    """Turn a BIDS events table (path or DataFrame; onset, duration in seconds) into blocks.
+
+    >>> import pandas as pd
+    >>> events = pd.DataFrame({"onset": [4.0], "duration": [6.0], "trial_type": ["face"]})
+    >>> blocks_of_events(events, n_volumes=10, t_r=2.0, delay=2.0)
+    [Block(label='face', first=3, stop=6)]
+    """
+    table, table_name = _events_table(events, name)
+    needed = ["onset", "duration"] + ([label_column] if label_column else [])
+    missing = [column for column in needed if column not in table.columns]
+    if missing:
+        raise ValueError(
+            f"{table_name}: the events table has no column {', '.join(map(repr, missing))}. "
+            f"It has {', '.join(map(repr, table.columns))}."
+        )
+    onsets = _seconds(table["onset"], "onset", table_name)
+    durations = _seconds(table["duration"], "duration", table_name)
+    late = onsets >= n_volumes * t_r
+    if late.any():
+        raise ValueError(
+            f"{table_name}: an event starts at {onsets[late][0]:g} s, but {name} ends at "
+            f"{n_volumes * t_r:g} s ({n_volumes} volumes every {t_r:g} s). "
+            "Check that events and run belong together, and t_r."
+        )
+    firsts = np.ceil((onsets + delay) / t_r - SLACK).astype(int)
+    stops = np.ceil((onsets + durations + delay) / t_r - SLACK).astype(int)
+    labels = [None] * len(table) if label_column is None else _event_labels(table, label_column)
+    # An event shorter than a volume still has the volume it falls on.
+    return [
+        Block(*block)
+        for block in zip(labels, firsts.tolist(), np.maximum(stops, firsts + 1).tolist())
+    ]
+
+
+def _events_table(events: Any, name: str) -> tuple[pd.DataFrame, str]:
+    if isinstance(events, pd.DataFrame):
+        return events, f"events of {name}"
+    path = Path(events)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such events table (wanted for {name}).")
+    separator = "," if path.suffix == ".csv" else "\t"
+    return pd.read_csv(path, sep=separator, na_values=["n/a"]), str(path)
+
+
+def _seconds(column: pd.Series, what: str, name: str) -> np.ndarray:
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
+    if not np.isfinite(values).all() or (what == "duration" and (values < 0).any()):
+        row = int(
+            np.flatnonzero(~(np.isfinite(values) & ((what != "duration") | (values >= 0))))[0]
+        )
+        raise ValueError(
+            f"{name}: {what} must be a number of seconds in every row. "
+            f"Got {column.iloc[row]!r} in row {row + 1}."
+        )
+    return values
+
+
+def _event_labels(table: pd.DataFrame, column: str) -> list[str | None]:
+    # An event without a type (n/a) is something that happened, but no sample: it keeps no label.
+    return [None if pd.isna(value) else str(value) for value in table[column]]
+
+
+def read_volume_labels(labels: Any, n_volumes: int, name: str = "run") -> VolumeLabels:
+    """Read a label for every volume, and its run where given.
+
+    Parameters
+    ----------
+    labels : path, DataFrame or sequence
+        A text file of two columns (label, run), with or without header, as PyMVPA writes; or a
+        DataFrame with a column labels / label / targets / trial_type and perhaps chunks / run.
+    n_volumes : int
+        Volumes of the image, to be matched.
+    name : str
+        The image, for error messages.
+    """
+    if isinstance(labels, (str, os.PathLike)):
+        table, table_name = _attributes(Path(labels), name), str(labels)
+    elif isinstance(labels, pd.DataFrame):
+        table, table_name = labels, f"labels of {name}"
+    else:
+        table, table_name = pd.DataFrame({"labels": np.asarray(labels)}), f"labels of {name}"
+    column = next((c for c in LABEL_COLUMNS if c in table.columns), None)
+    if column is None:
+        raise ValueError(
+            f"{table_name}: no label column. Expected one of {', '.join(LABEL_COLUMNS)}. "
+            f"Got {', '.join(map(str, table.columns))}."
+        )
+    if len(table) != n_volumes:
+        more = "labels without images" if len(table) > n_volumes else "images without labels"
+        raise ValueError(
+            f"{table_name}: has {len(table)} labels but {name} has {n_volumes} volumes: {more}."
+        )
+    run = next((c for c in RUN_COLUMNS if c in table.columns), None)
+    if table[column].isna().any():
+        raise ValueError(f"{table_name}: {int(table[column].isna().sum())} volumes have no label.")
+    return VolumeLabels(
+        table[column].astype(str).to_numpy(dtype=str),
+        None if run is None else table[run].to_numpy(),
+    )
+
+
+def _attributes(path: Path, name: str) -> pd.DataFrame:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such label file (wanted for {name}).")
+    separator = "," if path.suffix == ".csv" else r"\s+"
+    table = pd.read_csv(
+        path, sep=separator, header=None, dtype=str, comment="#", keep_default_na=False
+    )
+    if str(table.iloc[0, 0]).lower() in LABEL_COLUMNS + RUN_COLUMNS:
+        table = table.iloc[1:].set_axis(table.iloc[0].str.lower(), axis=1).reset_index(drop=True)
+    elif table.shape[1] <= 2:
+        table.columns = ["labels", "runs"][: table.shape[1]]
+    else:
+        raise ValueError(
+            f"{path}: expected one or two columns (label, run), or a header that names them. "
+            f"Got {table.shape[1]} columns."
+        )
+    for column in set(RUN_COLUMNS) & set(table.columns):
+        numbers = pd.to_numeric(table[column], errors="coerce")
+        table[column] = table[column] if numbers.isna().any() else numbers
+    return table
+
+
+def blocks_of_labels(labels: np.ndarray, delay_volumes: int = 0) -> list[Block]:
+    """Turn a label for every volume of one run into blocks: stretches of one label.
+
+    >>> blocks_of_labels(["rest", "face", "face", "rest"])[1]
+    Block(label='face', first=1, stop=3)
+    """
+    labels = np.asarray(labels)
+    starts = np.flatnonzero(np.r_[True, labels[1:] != labels[:-1]])
+    stops = np.r_[starts[1:], len(labels)]
+    return [
+        Block(str(labels[a]), int(a) + delay_volumes, int(b) + delay_volumes)
+        for a, b in zip(starts, stops)
+    ]
+
+
+def rest_volumes(blocks: list[Block], n_volumes: int, rest: tuple[str, ...]) -> np.ndarray:
+    """Mark the volumes outside every block that is not rest: the baseline, boolean (n_volumes,)."""
+    quiet = np.ones(n_volumes, dtype=bool)
+    for block in blocks:
+        if block.label not in rest:
+            quiet[max(block.first, 0) : max(block.stop, 0)] = False
+    return quiet
+
+
+# ------------------------------------------------------------------------- cutting a run
+
+
+def cut(
+    values: np.ndarray,
+    kept: np.ndarray,
+    blocks: list[Block],
+    unit: str = "block",
+    window: int | None = None,
+    name: str = "run",
+) -> Cut:
+    """Cut a run's kept volumes (n_kept, V) into samples, one or more for each block.
+
+    >>> import numpy as np
+    >>> run = np.arange(8.0, dtype=np.float32).reshape(4, 2)
+    >>> blocks = [Block("a", 0, 2), Block("b", 2, 4)]
+    >>> cut(run, np.ones(4, bool), blocks).rows
+    array([[1., 2.],
+           [5., 6.]], dtype=float32)
+    >>> cut(run, np.ones(4, bool), blocks, unit="window", window=2).rows.shape
+    (2, 4)
+    """
+    # Row of each volume among the kept ones; -1 where it was scrubbed.
+    row_of = np.full(len(kept), -1)
+    row_of[kept] = np.arange(kept.sum())
+    out = Cut(np.empty(0), [], [], [], [])
+    rows: list[np.ndarray] = []
+    for number, block in enumerate(blocks):
+        stop = block.first + window if unit == "window" and window else block.stop
+        stretches = [(block.first, stop)]
+        if unit == "volume":
+            stretches = [(v, v + 1) for v in range(block.first, stop)]
+        for first, end in stretches:
+            label = f"{name}, volumes {first} to {end - 1}" + (
+                f", {block.label}" if block.label else ""
+            )
+            reason = _loss(row_of, first, end)
+            if reason:
+                out.dropped.append(f"{label}: {reason}")
+                continue
+            part = values[row_of[first:end]]
+            rows.append(part.ravel() if unit == "window" else part.mean(axis=0, dtype=np.float64))
+            out.labels.append(block.label)
+            out.blocks.append(number)
+            out.names.append(label)
+    n_features = values.shape[1] * (window if unit == "window" and window else 1)
+    stacked = np.asarray(rows, dtype=np.float32).reshape(len(rows), n_features)
+    return out._replace(rows=stacked)
+
+
+def _loss(row_of: np.ndarray, first: int, stop: int) -> str | None:
+    """Say why a stretch of volumes is not complete, or None if it is."""
+    if first < 0:
+        return "starts before the run"
+    if stop > len(row_of):
+        return f"{stop - max(first, len(row_of))} volumes past the end of the run"
+    lost = int((row_of[first:stop] < 0).sum())
+    return f"{lost} volumes scrubbed" if lost else None

@@ -1,0 +1,116 @@
+"""Voxel maps to image files: NIfTI or GIFTI, affine or mesh kept, never half-written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from voxprior.images.imagespace import ImageSpace
+from voxprior.space import VoxelSpace
+
+__all__ = ["write_map", "write_maps"]
+
+VOLUME_EXTENSIONS = (".nii.gz", ".nii")
+HEMISPHERE = {"left": "hemi-L", "right": "hemi-R"}
+
+
+def write_map(values: Any, images: ImageSpace | VoxelSpace, path: Any) -> list[Path]:
+    """Write a map to an image file; it appears complete or not at all.
+
+    Parameters
+    ----------
+    values : array of shape (V,), (T, V) or (T * V,)
+        One value a voxel; with time, a 4-D image.
+    images : ImageSpace or VoxelSpace of a volume
+        Where the voxels are.
+    path : path
+        ``.nii`` or ``.nii.gz`` for volumes; ``.gii`` for surfaces, one file a hemisphere with
+        ``_hemi-L`` and ``_hemi-R`` added to the name. Folders are made; an old file is replaced.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from voxprior.images import write_map
+    >>> from voxprior.space import VoxelSpace
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (file,) = write_map(np.arange(8.0), VoxelSpace.grid((2, 2, 2)), f"{folder}/map.nii.gz")
+    ...     file.name
+    'map.nii.gz'
+    """
+    path = Path(os.fspath(path))
+    if isinstance(images, VoxelSpace):
+        images = _volume_space(images)
+    image = images.inverse_transform(values)
+    if images.parts is None:
+        extension = next((e for e in VOLUME_EXTENSIONS if path.name.endswith(e)), None)
+        if extension is None:
+            raise ValueError(f"{path}: a volume is written as .nii or .nii.gz.")
+        _atomically(path, extension, image.to_filename)
+        return [path]
+    if not path.name.endswith(".gii"):
+        raise ValueError(f"{path}: a surface map is written as .gii.")
+    return [_write_hemisphere(image, side, path) for side, _ in images.parts]
+
+
+def write_maps(
+    maps: Mapping[str, Any], images: ImageSpace | VoxelSpace, folder: Any
+) -> dict[str, list[Path]]:
+    """Write several named maps into a folder, as ``<name>.nii.gz`` or ``<name>_hemi-?.gii``.
+
+    Parameters
+    ----------
+    maps : mapping of name to array
+    images : ImageSpace or VoxelSpace of a volume
+    folder : path
+
+    Returns
+    -------
+    dict of name to the files written
+    """
+    surface = isinstance(images, ImageSpace) and images.parts is not None
+    extension = ".gii" if surface else ".nii.gz"
+    files = {}
+    for name, values in maps.items():
+        safe = re.sub(r"[^\w.+-]+", "_", str(name))
+        files[name] = write_map(values, images, Path(os.fspath(folder)) / f"{safe}{extension}")
+    return files
+
+
+def _volume_space(space: VoxelSpace) -> ImageSpace:
+    if space.kind != "volume" or len(space.shape) != 3:
+        raise ValueError(
+            f"{space!r}: only a three-dimensional volume can be written from a VoxelSpace alone. "
+            "Give the ImageSpace the data were read with."
+        )
+    return ImageSpace(space)
+
+
+def _write_hemisphere(image: Any, side: str, path: Path) -> Path:
+    from nilearn.surface import PolyData
+
+    extension = next(e for e in (".func.gii", ".shape.gii", ".gii") if path.name.endswith(e))
+    target = path.with_name(f"{path.name.removesuffix(extension)}_{HEMISPHERE[side]}{extension}")
+    data = PolyData(**{side: image.data.parts[side]})
+    # nilearn picks the hemisphere by the file's name, so the temporary one must carry it too.
+    _atomically(target, f"_{HEMISPHERE[side]}.gii", data.to_filename)
+    return target
+
+
+def _atomically(path: Path, extension: str, save: Callable[[Path], Any]) -> None:
+    """Save to a sibling of the same extension, then rename it onto the target."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sibling = path.with_name(f".{uuid4().hex}{extension}")
+    try:
+        save(sibling)
+        os.replace(sibling, path)
+    finally:
+        sibling.unlink(missing_ok=True)
