@@ -1,1 +1,31 @@
-"""Data with known truth, one generator per family's assumption."""
+"""Data with known truth, one generator per family's assumption.
+
+| generator | family | what is true |
+|---|---|---|
+| `time_courses` | sharing | neighbouring voxels have time courses alike up to scale |
+| `chains` | fields | classes differ in sparse conditional structure, not in marginals |
+| `blobs` | boosting | discriminative voxels are spatially compact |
+| `smooth_maps` | gaussian | smooth weight maps give known class probabilities, or an age |
+| `latent_clusters` | network | latent states drive clusters of binary voxels and the class |
+
+Each returns a `Simulated`: X, y, groups, space, and the truth by name. `brain` is the MNI brain as
+a space at any resolution; a shape gives a grid instead.
+"""
+
+from voxprior.simulate.boosting import blobs
+from voxprior.simulate.data import Simulated
+from voxprior.simulate.fields import chains
+from voxprior.simulate.gaussian import smooth_maps
+from voxprior.simulate.geometry import brain
+from voxprior.simulate.network import latent_clusters
+from voxprior.simulate.sharing import time_courses
+
+__all__ = [
+    "Simulated",
+    "blobs",
+    "brain",
+    "chains",
+    "latent_clusters",
+    "smooth_maps",
+    "time_courses",
+]
