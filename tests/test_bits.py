@@ -109,3 +109,11 @@ def test_bad_shapes_and_types():
         pack_blocks([np.ones((3, 1)), np.ones((4, 1))])
     with pytest.raises(ValueError, match="one or more"):
         pack_blocks([])
+
+
+def test_counts_of_read_only_and_memory_mapped_words(tmp_path):
+    X = random_bits((70, 300), 0)
+    everyone = pack(np.ones((70, 1), dtype=bool))
+    np.save(tmp_path / "words.npy", pack(X))
+    mapped = np.load(tmp_path / "words.npy", mmap_mode="r")
+    np.testing.assert_array_equal(counts(mapped, everyone)[:, 0], X.sum(axis=0))

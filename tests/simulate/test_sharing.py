@@ -26,7 +26,7 @@ def test_neighbours_are_alike_up_to_scale():
     graph = data.space.adjacency(6).tocoo()
     near = np.corrcoef(amplitude[0][graph.row], amplitude[0][graph.col])[0, 1]
     assert near > 0.8
-    assert 0.5 < amplitude.std() < 1.5
+    np.testing.assert_allclose(amplitude.std(), 0.5, rtol=0.15)
     assert abs(np.corrcoef(amplitude)[0, 1]) < 0.5  # classes have their own maps
 
 

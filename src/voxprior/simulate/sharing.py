@@ -34,7 +34,7 @@ def time_courses(
     *,
     n_classes: int = 2,
     n_times: int = 16,
-    amplitude: float = 1.0,
+    amplitude: float = 0.5,
     smoothness: float = 2.0,
     noise: float = 1.0,
     noise_spread: float = 0.0,
