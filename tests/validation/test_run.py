@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -252,6 +252,15 @@ class TestKindsOfInput:
         for (train, _), model in zip(LeaveOneGroupOut().split(X, y, runs), result.models):
             assert np.array_equal(model.groups_, runs[train])
             assert np.array_equal(model.weight_, weight[train])
+
+    def test_groups_reach_a_search_and_a_step(self, data):
+        X, y, runs = data
+        search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=LeaveOneGroupOut())
+        result = cross_validate(search, X, y, runs, keep_models=True)
+        assert [m.n_splits_ for m in result.models] == [3, 3, 3, 3]
+        pipeline = make_pipeline(StandardScaler(), Remembers())
+        kept = cross_validate(pipeline, X, y, runs, keep_models=True).models
+        assert all(len(np.unique(m[-1].groups_)) == 3 for m in kept)
 
     def test_regression(self, data, rng):
         X = data[0]

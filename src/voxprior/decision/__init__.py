@@ -1,1 +1,49 @@
 """Posteriors to actions, for any classifier with predict_proba."""
+
+from voxprior.decision.bayes import BayesDecision, decide
+from voxprior.decision.bootstrap import group_bootstrap
+from voxprior.decision.combine import (
+    CombinedClassifier,
+    combine_mean,
+    combine_product,
+    evidence_weights,
+    log_loss_weights,
+)
+from voxprior.decision.curves import (
+    average_repeats,
+    confusion_table,
+    expected_cost_curve,
+    proper_scores,
+    reliability_curve,
+    risk_coverage_curve,
+)
+from voxprior.decision.priors import correct_priors, estimate_priors
+from voxprior.decision.temperature import (
+    IsotonicCalibrated,
+    TemperatureCalibrated,
+    apply_temperature,
+    fit_temperature,
+)
+
+__all__ = [
+    "BayesDecision",
+    "CombinedClassifier",
+    "IsotonicCalibrated",
+    "TemperatureCalibrated",
+    "apply_temperature",
+    "average_repeats",
+    "combine_mean",
+    "combine_product",
+    "confusion_table",
+    "correct_priors",
+    "decide",
+    "estimate_priors",
+    "evidence_weights",
+    "expected_cost_curve",
+    "fit_temperature",
+    "group_bootstrap",
+    "log_loss_weights",
+    "proper_scores",
+    "reliability_curve",
+    "risk_coverage_curve",
+]

@@ -6,16 +6,16 @@ is None is set from the fold's seed. A value that the user has set is kept: the 
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
 
+from voxprior.decision.wrapping import offer_groups
 from voxprior.validation.result import (
     CLASSIFICATION_SCORES,
     REGRESSION_SCORES,
@@ -50,45 +50,21 @@ def seeded(estimator, seed: np.random.SeedSequence):
     return copy.set_params(**dict(zip(unset, drawn)))
 
 
-def take(data, index: np.ndarray):
-    """Rows of an array, sparse matrix, DataFrame or list."""
-    if hasattr(data, "iloc"):
-        return data.iloc[index]
-    return data[index] if hasattr(data, "shape") else [data[i] for i in index]
-
-
 def fit_fold(fold, seed, estimator, X, y, groups, fit_params, classes, keep_model) -> FoldOutcome:
     """Fit on the training scans of a fold and predict its test scans."""
     train, test = fold
-    X_train, X_test = take(X, train), take(X, test)
-    if get_tags(estimator).input_tags.pairwise:
-        X_train, X_test = X_train[:, train], X_test[:, train]
-    n_samples = len(y)
-    params = {
-        name: take(value, train) if _as_long_as(value, n_samples) else value
-        for name, value in fit_params.items()
-    }
-    if groups is not None and "groups" not in params and _names_groups(estimator):
-        params["groups"] = groups[train]
+    X_train, y_train = _safe_split(estimator, X, y, train)  # of a Gram matrix, rows and columns
+    X_test, _ = _safe_split(estimator, X, y, test, train)
+    params = _check_method_params(X, offer_groups(estimator, groups) | fit_params, train)
     model = seeded(estimator, seed)
     start = time.perf_counter()
-    model.fit(X_train, y[train], **params)
+    model.fit(X_train, y_train, **params)
     fitted = time.perf_counter()
     y_pred = np.asarray(model.predict(X_test))
     values, kind = _class_values(model, X_test, classes)
     end = time.perf_counter()
     kept = model if keep_model else None
     return FoldOutcome(test, len(train), y_pred, values, kind, fitted - start, end - fitted, kept)
-
-
-def _as_long_as(value, n_samples: int) -> bool:
-    if isinstance(value, str | bytes | Mapping) or value is None or np.ndim(value) == 0:
-        return False
-    return (value.shape[0] if hasattr(value, "shape") else len(value)) == n_samples
-
-
-def _names_groups(estimator) -> bool:
-    return "groups" in inspect.signature(estimator.fit).parameters
 
 
 def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None, str]:

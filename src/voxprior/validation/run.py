@@ -205,7 +205,8 @@ def cross_validate(
     y : array-like of shape (n_samples,)
         Labels or targets.
     groups : array-like of shape (n_samples,) or None
-        Run or subject of each scan. Given to the splitter, and to `fit` where it names `groups`.
+        Run or subject of each scan. Given to the splitter, and to estimators that can use them: a
+        `fit` that names `groups`, also as a step of a pipeline, or a search.
     cv : splitter, iterable of (train, test), int or None
         None: `LeaveOneGroupOut` with groups; without them 5 stratified folds for classes (fewer
         where a class has less than 5 scans) and `Jackknife` for regression.
