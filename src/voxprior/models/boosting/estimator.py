@@ -1,0 +1,431 @@
+"""SpatialBoostingClassifier: the scikit-learn face of spatially regularised boosting.
+
+    minimise   Σ_i exp(-y_i F(x_i)) + λ β'Kβ,   F = Σ_j α_j h_j,   α ≥ 0
+
+| symbol | attribute | shape |
+|---|---|---|
+| h_j, α_j | `stumps_` | structured, one row a stump |
+| β, component importance | `importance_` | (V,) |
+| the objective | `objective_` | (iterations + 1,) |
+| λ, r, as given or chosen | `regularization_`, `radius_` | scalars |
+| a, slope of the link | `slope_` | scalar |
+
+Reference: Xiang, Xi, Hasson & Ramadge, Boosting with spatial regularization, NIPS 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from voxprior.models.boosting.boost import Settings
+from voxprior.models.boosting.controls import MapControls
+from voxprior.models.boosting.ensemble import (
+    Ensemble,
+    direction,
+    ensemble_values,
+    join,
+    selection_order,
+    staged_ensemble_values,
+)
+from voxprior.models.boosting.link import EXPONENTIAL_SLOPE, log_probabilities
+from voxprior.models.boosting.penalty import Penalty, make_penalty
+from voxprior.models.boosting.selection import Task, choose, fit_problems, folds_of, with_weight
+from voxprior.models.boosting.stumps import presort
+from voxprior.space import VoxelSpace
+
+__all__ = ["SpatialBoostingClassifier"]
+
+REGULARIZATIONS = (0.05, 0.2, 0.5, 2.0, 10.0)
+RADII = (1.0, 2.0, 4.0)
+
+LOSS = np.dtype([("regularization", "f8"), ("radius", "f8"), ("loss", "f8")])
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NON_NEGATIVE = Interval(Real, 0, None, closed="left")
+COUNT = Interval(Integral, 1, None, closed="left")
+
+
+class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
+    """Boosted decision stumps whose importance map is spatially compact.
+
+    Minimises Σ_i exp(-y_i F(x_i)) + λ β'Kβ over sums F of decision stumps, where β_k is the total
+    weight of the stumps that look at location k and K = μ I - G with a Gaussian kernel G between
+    locations. λ = 0 is AdaBoost with stumps of least weighted error. Binary by nature; more classes
+    are handled one against the rest.
+
+    Parameters
+    ----------
+    space : VoxelSpace, optional
+        Where the locations are. With several features a location (time points, components),
+        features are location-fastest: feature t V + v. Without a space there are no neighbours and
+        K is the identity.
+    regularization : float, sequence of float, or "auto"
+        λ. A sequence, or "auto" for a default one, is searched by inner cross-validation.
+    radius : float, sequence of float, or "auto"
+        Radius r of G_ij = exp(-|v_i - v_j|² / (2 r²)). Searched likewise.
+    kernel : {"gaussian", "equalized", "identity"}, matrix or operator
+        K: as above; with the rows of G scaled to equal sums, so that places with many neighbours
+        are not cheaper than others; a plain ridge; or a positive semi-definite matrix (V, V) of
+        your own, dense, sparse or an operator with `shape`, `@` and `column(k)`.
+    mu : float, at least 1
+        μ as a multiple of the largest row sum of G; 1 is the paper's. More is stronger grouping.
+    units : {"voxel", "mm"}
+        Unit of `radius` in a volume.
+    n_iterations : int
+        Number of iterations T.
+    step : {"exact", "conservative"} or float
+        How far a step goes: to the minimum (7), the provably decreasing (8), or a fixed length.
+    backward : bool
+        Follow each step with a backward one (Algorithm 2).
+    thresholds : "all" or int
+        Thresholds of a feature: between all distinct values, or at this many quantiles.
+    loss_scale : {"sum", "mean"}
+        Whether the loss is summed over samples, as in the paper, or averaged, so that λ keeps its
+        meaning when their number changes.
+    tol : float
+        Stop where no stump's score exceeds this fraction of the total sample weight.
+    early_stopping : bool
+        Choose the number of iterations, up to `n_iterations`, by inner cross-validation.
+    calibrate : bool
+        Fit the slope of the probabilities to held-out values instead of the exponential loss's own,
+        2.
+    cv : int, splitter or iterable of splits
+        Inner folds. A number means that many, stratified, never through one of the `groups` given
+        to `fit`, and fewer where the rarest class has fewer samples or groups.
+    warm_start : bool
+        Continue from the stumps of the previous fit until there were `n_iterations`.
+    random_state : int, RandomState or None
+        Shuffles the inner folds; nothing else is random.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    stumps_ : structured ndarray
+        Fields `problem` (0, or the class of a one-vs-rest problem), `feature`, `threshold`, `sign`,
+        `weight`.
+    steps_ : structured ndarray
+        Every step: `problem`, `iteration`, `stump` (within the problem) and `change` of its weight.
+    importance_ : ndarray of shape (V,)
+        Component importance β, summed over the problems.
+    importances_ : ndarray of shape (n_problems, V)
+        β of each problem.
+    objective_ : ndarray of shape (iterations + 1,), or (n_classes, iterations + 1)
+        The objective, the start first.
+    n_iter_ : int
+        Iterations made.
+    regularization_, radius_ : float
+        λ and r used.
+    slope_ : float
+        Slope a in p = 1 / (1 + exp(-a F)).
+    selection_losses_ : structured ndarray
+        Held-out log-loss of each `regularization` and `radius`; empty without inner
+        cross-validation.
+
+    References
+    ----------
+    Xiang, Xi, Hasson & Ramadge, Boosting with spatial regularization, NIPS 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior import SpatialBoostingClassifier, VoxelSpace
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 20)
+    >>> X = rng.standard_normal((40, 12 * 12))
+    >>> X.reshape(40, 12, 12)[y == "face", 3:6, 3:6] += 1.0
+    >>> model = SpatialBoostingClassifier(space=VoxelSpace.grid((12, 12))).fit(X, y)
+    >>> int(model.importance_.argmax()) in np.ravel_multi_index(np.mgrid[3:6, 3:6], (12, 12))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "space": [VoxelSpace, None],
+        "regularization": [NON_NEGATIVE, "array-like", StrOptions({"auto"})],
+        "radius": [POSITIVE, "array-like", StrOptions({"auto"})],
+        "kernel": "no_validation",
+        "mu": [Interval(Real, 1, None, closed="left")],
+        "units": [StrOptions({"voxel", "mm"})],
+        "n_iterations": [COUNT],
+        "step": [StrOptions({"exact", "conservative"}), POSITIVE],
+        "backward": ["boolean"],
+        "thresholds": [StrOptions({"all"}), COUNT],
+        "loss_scale": [StrOptions({"sum", "mean"})],
+        "tol": [NON_NEGATIVE],
+        "early_stopping": ["boolean"],
+        "calibrate": ["boolean"],
+        "cv": ["cv_object"],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        space=None,
+        *,
+        regularization=0.5,
+        radius=1.0,
+        kernel="gaussian",
+        mu=1.0,
+        units="voxel",
+        n_iterations=100,
+        step="exact",
+        backward=False,
+        thresholds="all",
+        loss_scale="sum",
+        tol=1e-6,
+        early_stopping=False,
+        calibrate=False,
+        cv=5,
+        warm_start=False,
+        random_state=None,
+    ):
+        self.space = space
+        self.regularization = regularization
+        self.radius = radius
+        self.kernel = kernel
+        self.mu = mu
+        self.units = units
+        self.n_iterations = n_iterations
+        self.step = step
+        self.backward = backward
+        self.thresholds = thresholds
+        self.loss_scale = loss_scale
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.calibrate = calibrate
+        self.cv = cv
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, space=None, **changes) -> SpatialBoostingClassifier:
+        """Return the estimator as the paper ran it on fMRI; `changes` are other parameters.
+
+        Algorithm 1 with the step (8), λ = 0.1, r = 5 voxels, T = 100, μ the largest row sum.
+        """
+        printed = {"regularization": 0.1, "radius": 5.0, "step": "conservative", "tol": 0.0}
+        return cls(space, **{**printed, "n_iterations": 100, **changes})
+
+    # ---------------------------------------------------------------- fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight=None, groups=None):
+        """Fit to samples X (n, n_features) and labels y (n,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Samples; float32 is kept.
+        y : array-like of shape (n,)
+            Labels of any kind, two classes or more.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each sample's loss; a sample of weight zero takes no part.
+        groups : array-like of shape (n,), optional
+            Runs or subjects that inner cross-validation must not split.
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        previous = self._previous(np.unique(y))
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must have at least 2 classes. Got 1 class, {self.classes_[0]!r}.")
+        task = self._task(X, y, sample_weight)
+        penalty, settings = self._choose(task, groups)
+        task = with_weight(task)
+        starts = None
+        if previous is not None:
+            starts = [previous.problem(c)[0] for c in range(len(task.Y))]
+            more = max(settings.n_iterations - previous.n_iterations, 0)
+            settings = settings._replace(n_iterations=more)
+        self._store(join(fit_problems(task, penalty, settings, starts), previous), penalty)
+        return self
+
+    def _previous(self, classes: NDArray) -> Ensemble | None:
+        """Return what a warm start continues from."""
+        if not (self.warm_start and hasattr(self, "stumps_")):
+            return None
+        if not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start continues with the same classes, {self.classes_}. "
+                f"Got {classes} instead: set warm_start=False to start anew."
+            )
+        if self.n_iterations < self.n_iter_:
+            raise ValueError(
+                f"warm_start needs n_iterations of at least the {self.n_iter_} already made. "
+                f"Got {self.n_iterations} instead."
+            )
+        return self._ensemble()
+
+    def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
+        """Sort the features and encode the labels."""
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        codes = np.searchsorted(self.classes_, y)
+        positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        Y = np.array([np.where(codes == c, 1.0, -1.0) for c in positive])
+        pool = presort(X, None if self.thresholds == "all" else self.thresholds)
+        return Task(pool, Y, weights, self.loss_scale == "mean")
+
+    def _choose(self, task: Task, groups: Any) -> tuple[Penalty, Settings]:
+        """Settle λ, r, T and the slope of the link, by inner cross-validation where asked."""
+        radii = _values("radius", self.radius, RADII)
+        lambdas = _values("regularization", self.regularization, REGULARIZATIONS)
+        grid = list(product(radii if self._has_radius() else radii[:1], lambdas))
+        candidates = self._candidates(grid)
+        best, self.slope_, self.selection_losses_ = 0, EXPONENTIAL_SLOPE, np.empty(0, LOSS)
+        n_iterations = self.n_iterations
+        if len(grid) > 1 or self.early_stopping or self.calibrate:
+            labels = np.argmax(task.Y, axis=0) if len(task.Y) > 1 else task.Y[0]
+            rng = check_random_state(self.random_state)
+            folds = folds_of(labels, groups, self.cv, rng)
+            best, n_iterations, slope, losses = choose(task, candidates, folds, self.early_stopping)
+            self.slope_ = slope if self.calibrate else EXPONENTIAL_SLOPE
+            table = [(lam, r, loss.min()) for (r, lam), loss in zip(grid, losses)]
+            self.selection_losses_ = np.array(table, dtype=LOSS)
+        self.radius_, self.regularization_ = grid[best]
+        penalty, settings = candidates[best]
+        return penalty, settings._replace(n_iterations=n_iterations)
+
+    def _has_radius(self) -> bool:
+        return self.space is not None and isinstance(self.kernel, str) and self.kernel != "identity"
+
+    def _candidates(self, grid) -> list[tuple[Penalty, Settings]]:
+        n_locations = self._n_locations()
+        kernels = {
+            r: make_penalty(self.kernel, self.space, n_locations, r, self.mu, self.units)
+            for r in dict.fromkeys(r for r, _ in grid)
+        }
+        settings = Settings(0.0, self.n_iterations, self.step, self.backward, self.tol)
+        return [(kernels[r], settings._replace(regularization=lam)) for r, lam in grid]
+
+    def _n_locations(self) -> int:
+        if self.space is None:
+            return self.n_features_in_
+        if self.n_features_in_ % self.space.n_voxels:
+            raise ValueError(
+                f"X must have a multiple of the space's {self.space.n_voxels} voxels as features. "
+                f"Got {self.n_features_in_} instead."
+            )
+        return self.space.n_voxels
+
+    def _store(self, ensemble: Ensemble, penalty: Penalty) -> None:
+        self.stumps_, self.steps_, objective, self.importances_ = ensemble
+        self.objective_ = objective[0] if len(objective) == 1 else objective
+        self.n_iter_ = ensemble.n_iterations
+        self.importance_ = self.importances_.sum(axis=0)
+        self.smoothed_ = penalty.smooth(self.importance_)
+
+    def _ensemble(self) -> Ensemble:
+        objective = np.atleast_2d(self.objective_)
+        return Ensemble(self.stumps_, self.steps_, objective, self.importances_)
+
+    # ---------------------------------------------------------------- predicting
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return F(x): (n,) for two classes, positive for `classes_[1]`, else (n, n_classes)."""
+        F = self._values(X)
+        return F[:, 0] if F.shape[1] == 1 else F
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return log p of each class, (n, n_classes)."""
+        return log_probabilities(self._values(X), self.slope_)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return p of each class, (n, n_classes)."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Return the most probable label of each sample, (n,)."""
+        return self._labels(self._values(X))
+
+    def staged_decision_function(self, X: ArrayLike) -> Iterator[NDArray[np.float64]]:
+        """Yield `decision_function(X)` after each iteration."""
+        for F in self._staged(X):
+            yield F[:, 0] if F.shape[1] == 1 else F
+
+    def staged_predict_proba(self, X: ArrayLike) -> Iterator[NDArray[np.float64]]:
+        """Yield `predict_proba(X)` after each iteration."""
+        for F in self._staged(X):
+            yield np.exp(log_probabilities(F, self.slope_))
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray]:
+        """Yield `predict(X)` after each iteration."""
+        for F in self._staged(X):
+            yield self._labels(F)
+
+    def _checked(self, X) -> NDArray:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    def _values(self, X: ArrayLike) -> NDArray[np.float64]:
+        return ensemble_values(self._checked(X), self._ensemble())
+
+    def _staged(self, X: ArrayLike) -> NDArray[np.float64]:
+        return staged_ensemble_values(self._checked(X), self._ensemble())
+
+    def _labels(self, F: NDArray) -> NDArray:
+        best = (F[:, 0] > 0).astype(int) if F.shape[1] == 1 else np.argmax(F, axis=1)
+        return self.classes_[best]
+
+    # ---------------------------------------------------------------- maps
+
+    def voxel_maps(self) -> dict[str, NDArray]:
+        """Return what the classifier relies on.
+
+        Returns
+        -------
+        dict
+            `importance`, β (V,); `smoothed`, Gβ (V,); `direction`, the part of β that speaks for
+            the last class where values are high, less the part that speaks against it (V,);
+            `selection_order` (V,), 1 for the location chosen first and 0 for those never chosen.
+            With several features a location, `feature_importance` (n_features,). With more than two
+            classes, `importance_<label>` of each, and `direction` is left out. Read them beside
+            their `controls`.
+        """
+        check_is_fitted(self)
+        ensemble = self._ensemble()
+        maps = {"importance": self.importance_.copy(), "smoothed": self.smoothed_.copy()}
+        maps["selection_order"] = selection_order(ensemble)
+        if len(self.classes_) == 2:
+            maps["direction"] = direction(ensemble)
+        else:
+            labels = map(str, self.classes_)
+            maps |= {f"importance_{c}": b.copy() for c, b in zip(labels, self.importances_)}
+        if self.n_features_in_ > len(self.importance_):
+            stumps = self.stumps_
+            used = np.bincount(stumps["feature"], stumps["weight"], self.n_features_in_)
+            maps["feature_importance"] = used
+        return maps
+
+    def _refit(self, X: ArrayLike, y: ArrayLike) -> tuple[Task, Penalty, Settings]:
+        check_is_fitted(self)
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=False)
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y must have the labels of fit, {self.classes_}. Got {unknown} too.")
+        task = self._task(X, y, None)
+        ((penalty, settings),) = self._candidates([(self.radius_, self.regularization_)])
+        return task, penalty, settings._replace(n_iterations=self.n_iter_)
+
+
+def _values(name: str, given: Any, automatic: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the values of a parameter to try."""
+    if isinstance(given, str):
+        return automatic
+    values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError(
+            f"The '{name}' parameter must be a number, a sequence of finite numbers of at least 0, "
+            f"or 'auto'. Got {given!r} instead."
+        )
+    return tuple(values.tolist())
