@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import gzip
-import io
+import math
 import os
 import zlib
 from dataclasses import dataclass
@@ -114,12 +114,19 @@ def _checked_gzip(proxy: Any) -> np.ndarray:
 
     nibabel stops at the last voxel, so a damaged file would come back as noise without an error.
     """
-    from nibabel.arrayproxy import ArrayProxy
-
     with gzip.open(proxy.file_like) as file:
-        content = io.BytesIO(file.read())
-    spec = (proxy.shape, proxy.dtype, proxy.offset, proxy.slope, proxy.inter)
-    return np.asarray(ArrayProxy(content, spec), dtype=np.float32)
+        content = file.read()
+    due = proxy.offset + math.prod(proxy.shape) * proxy.dtype.itemsize
+    if len(content) < due:
+        raise EOFError(f"{due} bytes due, {len(content)} there")
+    stored = np.ndarray(proxy.shape, proxy.dtype, content, proxy.offset, order="F")
+    slope, inter = np.float64(proxy.slope), np.float64(proxy.inter)
+    if slope == 1 and inter == 0:
+        return stored.astype(np.float32, copy=False)
+    scaled = np.empty(proxy.shape, dtype=np.float32, order="F")
+    for part in range(proxy.shape[-1]):  # in double precision, but never all of it
+        scaled[..., part] = stored[..., part] * slope + inter
+    return scaled
 
 
 def n_volumes(image: Any) -> int:

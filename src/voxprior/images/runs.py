@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import isfile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,11 +160,10 @@ def _one_each(timing: Any, sources: list[Source], per_volume: bool) -> list[Any]
 
 
 def _is_list_of_tables(timing: Any) -> bool:
-    return (
-        isinstance(timing, (list, tuple))
-        and len(timing) == 1
-        and not isinstance(timing[0], (str, int, float))
-    )
+    if not isinstance(timing, (list, tuple)) or len(timing) != 1:
+        return False
+    only = timing[0]
+    return not isinstance(only, (str, int, float)) or (isinstance(only, str) and isfile(only))
 
 
 def _confounds_each(confounds: Any, sources: list[Source]) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,8 @@ def read_surface(item: Any, mesh: Any, name: str) -> Any:
     unknown = set(paths) - {"left", "right"}
     if unknown:
         raise ValueError(f"{name}: hemispheres are 'left' and 'right'. Got {sorted(unknown)}.")
+    sides = _hemispheres(_poly_mesh(mesh), paths)
     data = PolyData(**{side: _gifti_data(path) for side, path in paths.items()})
-    whole = _poly_mesh(mesh)
-    sides = _polymesh(whole, data.parts)
     for side, values in data.parts.items():
         n_vertices = len(sides.parts[side].coordinates)
         if len(values) != n_vertices:
@@ -87,15 +87,26 @@ def _side(path: Any, name: str) -> str:
 
 
 def _poly_mesh(mesh: Any) -> Any:
-    from nilearn.datasets import load_fsaverage
-    from nilearn.surface import PolyMesh
-
+    """Find the mesh; one in files is read once and kept, as every image asks for it."""
     if isinstance(mesh, str):
-        return load_fsaverage(mesh)["pial"]
-    return PolyMesh(**mesh) if isinstance(mesh, dict) else mesh
+        return _read_mesh(mesh)
+    return _read_mesh(tuple(sorted(mesh.items()))) if isinstance(mesh, dict) else mesh
 
 
-def _polymesh(mesh: Any, sides: Any) -> Any:
+@lru_cache(maxsize=4)
+def _read_mesh(files: Any) -> Any:
+    from nilearn.datasets import load_fsaverage
+    from nilearn.surface import FileMesh, PolyMesh
+
+    try:
+        mesh = load_fsaverage(files)["pial"] if isinstance(files, str) else PolyMesh(**dict(files))
+    except (*DAMAGED, TypeError) as error:
+        raise OSError(f"The mesh {files} cannot be read ({error}).") from error
+    parts = mesh.parts.items()
+    return PolyMesh(**{k: m.loaded() if isinstance(m, FileMesh) else m for k, m in parts})
+
+
+def _hemispheres(mesh: Any, sides: Any) -> Any:
     from nilearn.surface import PolyMesh
 
     missing = [side for side in sides if side not in mesh.parts]

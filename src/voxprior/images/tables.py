@@ -98,12 +98,17 @@ def join_table(
     key = key or next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
     wanted = [*([label] if label else []), *covariates]
     missing = [column for column in [key, *wanted] if column not in frame.columns]
+    if key is None:
+        raise ValueError(
+            f"{name}: has no column that names the file or the subject "
+            f"({', '.join(FILE_KEYS + SUBJECT_KEYS)}). Say which does with key=. "
+            f"It has {', '.join(map(repr, frame.columns))}."
+        )
     if missing:
-        what = ", ".join(repr(c) for c in missing if c) or f"{FILE_KEYS + SUBJECT_KEYS} (or key=)"
+        what = ", ".join(map(repr, missing))
         raise ValueError(
             f"{name}: has no column {what}. It has {', '.join(map(repr, frame.columns))}."
         )
-    key = str(key)
     rows = _rows_of(files, frame[key], name)
     problems = _problems(files, frame, key, rows, wanted, name)
     if problems and unmatched == "raise":

@@ -1,0 +1,92 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from voxprior.images import Dataset, load_maps
+from voxprior.space import VoxelSpace
+
+
+def test_one_map_a_subject(maps, mask_path):
+    paths, _ = maps
+    data = load_maps(paths, list("aabbab"), mask=mask_path, covariates={"age": range(6)})
+    assert data.X.shape == (6, 12)
+    assert data.standardize == "train"
+    assert data.groups is None
+    assert data.covariates["age"].tolist() == list(range(6))
+    assert data.names == tuple(str(p) for p in paths)
+    half = data.take(data.y == "b")
+    assert half.names == tuple(str(paths[i]) for i in (2, 3, 5))
+    assert half.covariates["age"].tolist() == [2, 3, 5]
+    np.testing.assert_array_equal(half.X, data.X[[2, 3, 5]])
+
+
+def test_a_new_scan_is_read_the_same_way(maps, mask_path):
+    paths, _ = maps
+    data = load_maps(paths[:5], list("aabba"), mask=mask_path, smoothing_fwhm=4.0)
+    new = load_maps(paths[5], images=data.images)
+    assert new.y is None
+    together = load_maps(paths, images=data.images)
+    np.testing.assert_array_equal(new.X[0], together.X[5])
+    with pytest.raises(ValueError, match="leave out mask"):
+        load_maps(paths, images=data.images, mask=mask_path)
+
+
+def test_labels_from_a_table(maps, mask_path, tmp_path):
+    paths, _ = maps
+    table = tmp_path / "participants.tsv"
+    frame = pd.DataFrame({"participant_id": [f"sub-0{i}" for i in (6, 5, 4, 3, 2, 1)]})
+    frame["dx"], frame["age"], frame["site"] = list("xyxyxy"), range(60, 66), list("ppqqrr")
+    frame.to_csv(table, sep="\t", index=False)
+    data = load_maps(
+        paths, table=table, label="dx", covariates=["age"], groups="site", mask=mask_path
+    )
+    assert data.y.tolist() == list("yxyxyx")
+    assert data.covariates.columns.tolist() == ["age"]
+    assert data.covariates["age"].tolist() == [65, 64, 63, 62, 61, 60]
+    assert data.groups.tolist() == list("rrqqpp")
+    fewer = load_maps(paths[:4], table=table, label="dx", unmatched="drop", mask=mask_path)
+    assert fewer.n_samples == 4
+    assert len(fewer.dropped) == 2
+
+
+def test_beta_series_are_runs(save, rng, mask_path):
+    values = rng.normal(size=(2, 5, 4, 3, 6))
+    paths = [save(v, f"run-{i}_betas.nii.gz") for i, v in enumerate(values)]
+    data = load_maps(paths, list("abcabc") * 2, mask=mask_path)
+    assert data.X.shape == (12, 12)
+    assert data.groups.tolist() == ["run-0_betas"] * 6 + ["run-1_betas"] * 6
+    assert data.standardize == "run"
+    np.testing.assert_allclose(data.X[:6].mean(axis=0), 0, atol=1e-6)
+    assert data.names[7] == f"{paths[1]}, volume 1"
+    with pytest.raises(ValueError, match=r"run-0_betas.nii.gz: has 6 volumes, but a table"):
+        load_maps(paths, table=pd.DataFrame({"file": []}), mask=mask_path)
+
+
+def test_images_without_labels_and_labels_without_images(maps):
+    paths, _ = maps
+    with pytest.raises(ValueError, match=r"6 images but 4 labels: .* from .*sub-05_map.nii.gz on"):
+        load_maps(paths, list("aabb"))
+    with pytest.raises(ValueError, match="6 images but 7 labels: labels without images"):
+        load_maps(paths, list("aabbabc"))
+    with pytest.raises(ValueError, match="6 images but 5 groups"):
+        load_maps(paths, list("aabbab"), groups=range(5))
+    with pytest.raises(ValueError, match="give table= too"):
+        load_maps(paths, label="dx")
+    with pytest.raises(ValueError, match="not both"):
+        load_maps(paths, list("aabbab"), table=pd.DataFrame())
+
+
+def test_constant_voxels_are_warned_about(maps, save, mask_path):
+    values = maps[1].copy()
+    values[:, 2, 1, 1] = 3
+    paths = [save(v, f"still{i}.nii.gz") for i, v in enumerate(values)]
+    with pytest.warns(UserWarning, match=r"6 maps, .*still0.nii.gz the first: 1 of 12 voxels"):
+        load_maps(paths, mask=mask_path)
+
+
+def test_a_dataset_checks_its_lengths():
+    space = VoxelSpace.grid((2, 2))
+    with pytest.raises(ValueError, match=r"shape \(2, 5\) and n_voxels = 4"):
+        Dataset(np.zeros((2, 5)), None, space)
+    with pytest.raises(ValueError, match=r"groups must have one entry a sample, 2. Got 3"):
+        Dataset(np.zeros((2, 4)), None, space, groups=np.zeros(3))

@@ -1,0 +1,97 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from voxprior.images import join_table, read_table
+
+FILES = ["out/sub-02/anat/sub-02_T1w.nii.gz", "out/sub-01/anat/sub-01_T1w.nii.gz"]
+
+
+@pytest.fixture
+def participants(tmp_path):
+    path = tmp_path / "participants.tsv"
+    path.write_text("participant_id\tage\tsex\tdx\nsub-01\t61\tF\tcontrol\nsub-02\t74\tM\tn/a\n")
+    return path
+
+
+def test_participants_join_by_subject(participants):
+    found = join_table(FILES, participants, label="age", covariates=["sex"])
+    assert found.y.tolist() == [74, 61]
+    assert found.covariates["sex"].tolist() == ["M", "F"]
+    assert found.positions.tolist() == [0, 1]
+    assert found.dropped == ()
+
+
+def test_numbers_without_prefix_and_leading_zeros(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("subject,group\n01,a\n02,b\n")
+    assert read_table(path)["subject"].tolist() == ["01", "02"]
+    assert join_table(FILES, path, label="group").y.tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["sub-01_T1w.nii.gz", "sub-02_T1w.nii.gz"],
+        ["sub-01_T1w", "sub-02_T1w"],
+        ["sub-01/anat/sub-01_T1w.nii.gz", "sub-02/anat/sub-02_T1w.nii.gz"],
+        ["out/sub-01/anat/sub-01_T1w.nii.gz", "out/sub-02/anat/sub-02_T1w.nii.gz"],
+    ],
+)
+def test_files_join_by_name(keys):
+    table = pd.DataFrame({"file": keys, "dx": ["a", "b"]})
+    assert join_table(FILES, table, label="dx").y.tolist() == ["b", "a"]
+
+
+def test_equal_names_in_different_folders():
+    files = ["p1/map.nii.gz", "p2/map.nii.gz"]
+    by_path = pd.DataFrame({"file": ["p2/map.nii", "p1/map.nii"], "dx": ["b", "a"]})
+    by_folder = pd.DataFrame({"id": ["p2", "p1"], "dx": ["b", "a"]})
+    for table in (by_path, by_folder):
+        assert join_table(files, table, label="dx").y.tolist() == ["a", "b"]
+    vague = pd.DataFrame({"file": ["map.nii", "map.nii"], "dx": ["b", "a"]})
+    with pytest.raises(ValueError, match=r"p1/map.nii.gz has 2 rows"):
+        join_table(files, vague, label="dx")
+
+
+def test_several_files_of_a_subject_share_its_row():
+    table = pd.DataFrame({"participant_id": ["sub-01"], "dx": ["a"]})
+    found = join_table(["sub-01_ses-1.nii", "sub-01_ses-2.nii"], table, label="dx")
+    assert found.y.tolist() == ["a", "a"]
+
+
+def test_images_without_labels_and_labels_without_images(participants):
+    more = [*FILES, "out/sub-03_T1w.nii.gz"]
+    with pytest.raises(ValueError, match=r"sub-03_T1w.nii.gz: has no row in .*participants.tsv"):
+        join_table(more, participants, label="age")
+    with pytest.raises(ValueError, match=r"participants.tsv: 'sub-01' has no image"):
+        join_table(FILES[:1], participants, label="age")
+    with pytest.raises(ValueError, match=r"sub-02_T1w.nii.gz: no value of 'dx'"):
+        join_table(FILES, participants, label="dx")
+    found = join_table(more, participants, label="dx", unmatched="drop")
+    assert found.y.tolist() == ["control"]
+    assert found.positions.tolist() == [1]
+    assert len(found.dropped) == 2
+    with pytest.raises(ValueError, match="no file has a complete row"):
+        join_table(["x.nii"], participants, label="age", unmatched="drop")
+
+
+def test_missing_columns_and_files(participants, tmp_path):
+    with pytest.raises(ValueError, match=r"participants.tsv: has no column 'site'. It has 'part"):
+        join_table(FILES, participants, label="age", covariates=["site"])
+    with pytest.raises(ValueError, match=r"no column that names the file .*key=. It has 'name'"):
+        join_table(FILES, pd.DataFrame({"name": ["a"]}))
+    with pytest.raises(FileNotFoundError, match=r"no.tsv"):
+        read_table(tmp_path / "no.tsv")
+    empty = tmp_path / "empty.tsv"
+    empty.write_text("")
+    with pytest.raises(ValueError, match=r"empty.tsv: cannot be read as a table"):
+        read_table(empty)
+    with pytest.raises(ValueError, match="unmatched must be"):
+        join_table(FILES, participants, unmatched="ignore")
+
+
+def test_labels_keep_their_kind(participants):
+    assert np.issubdtype(join_table(FILES, participants, label="age").y.dtype, np.integer)
+    assert join_table(FILES, participants, label="sex").y.dtype.kind == "U"
+    assert join_table(FILES, participants).y is None
