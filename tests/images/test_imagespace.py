@@ -7,9 +7,10 @@ import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from nilearn.maskers import NiftiMasker
+from nilearn.maskers import NiftiLabelsMasker, NiftiMasker
 
 from voxprior.images import ImageSpace, fit_image_space
+from voxprior.images.volumes import header_t_r
 from voxprior.space import VoxelSpace
 
 
@@ -40,6 +41,36 @@ def test_cleaning_is_nilearns(run_path, mask_path):
     X = images.transform(run_path)
     assert X.dtype == np.float32
     np.testing.assert_allclose(X, masker.fit_transform(run_path), atol=2e-3)
+
+
+def test_masker_reads_the_same_rows(run_path, mask_path):
+    images = fit_image_space(run_path, mask_path, detrend=True, t_r=2.0, standardize="none")
+    masker = images.masker()
+    np.testing.assert_allclose(masker.transform(run_path), images.transform(run_path), atol=1e-2)
+    np.testing.assert_array_equal(masker.mask_img_.affine, images.space.affine)
+
+
+def test_region_maskers_are_refused(maps, save):
+    atlas = save(np.ones((5, 4, 3), np.int16), "atlas.nii.gz")
+    with pytest.raises(TypeError, match="NiftiLabelsMasker averages over regions"):
+        fit_image_space(maps[0], NiftiLabelsMasker(atlas))
+
+
+@pytest.mark.parametrize(
+    ("zoom", "unit", "expected"),
+    [
+        (2.5, "sec", 2.5),
+        (800, "msec", 0.8),
+        (1, "sec", 1.0),
+        (1, "unknown", None),
+        (0, "sec", None),
+    ],
+)
+def test_time_between_volumes_from_the_header(zoom, unit, expected):
+    image = nibabel.Nifti1Image(np.zeros((2, 2, 2, 3)), np.eye(4))
+    image.header.set_zooms((1, 1, 1, zoom))
+    image.header.set_xyzt_units("mm", unit)
+    assert header_t_r(image) == (None if expected is None else pytest.approx(expected))
 
 
 def test_filters_need_the_time_between_volumes(save, rng, mask_path):
@@ -170,6 +201,9 @@ def test_bad_masks(maps, save, mask_path):
         fit_image_space(paths, empty)
     with pytest.raises(ValueError, match="mask is empty"):
         fit_image_space([paths[0], paths[0]], "data")
+    slab = save(np.random.default_rng(0).normal(size=(5, 4, 1, 6)), "slab.nii.gz", t_r=2.0)
+    with pytest.raises(ValueError, match=r"mask is empty.*'epi'.*slab.nii.gz.*mask='data'"):
+        fit_image_space(slab)
     atlas = save(np.arange(60, dtype=np.int16).reshape(5, 4, 3), "atlas.nii.gz")
     with pytest.raises(ValueError, match=r"atlas.nii.gz: a mask must hold two values"):
         fit_image_space(paths, atlas)

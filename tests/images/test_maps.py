@@ -58,6 +58,7 @@ def test_beta_series_are_runs(save, rng, mask_path):
     assert data.standardize == "run"
     np.testing.assert_allclose(data.X[:6].mean(axis=0), 0, atol=1e-6)
     assert data.names[7] == f"{paths[1]}, volume 1"
+    assert load_maps(paths, list("abcabc") * 2).space.n_voxels == 60  # no EPI mask for betas
     with pytest.raises(ValueError, match=r"run-0_betas.nii.gz: has 6 volumes, but a table"):
         load_maps(paths, table=pd.DataFrame({"file": []}), mask=mask_path)
 

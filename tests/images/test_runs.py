@@ -57,6 +57,11 @@ def test_events_and_labels_agree(run_path, mask_path, tmp_path):
         by_labels = load_runs(run_path, labels=LABELS, **options)
         by_events = load_runs(run_path, path, **options)
         np.testing.assert_array_equal(by_labels.X, by_events.X)
+    holed = table.assign(trial_type=["face", None, "face", "house"])
+    for conditions in (None, ["face", "house"]):
+        data = load_runs(run_path, holed, mask=mask_path, conditions=conditions)
+        assert data.y.tolist() == ["face", "face", "house"]
+        assert data.dropped[0].endswith("event at volume 7: no label")
     unknown = load_runs(
         run_path, table.drop(columns="trial_type"), mask=mask_path, label_column=None
     )

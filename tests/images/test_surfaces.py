@@ -52,6 +52,7 @@ def test_round_trip_keeps_mesh_and_values(surface):
         for name in ("coordinates", "faces"):
             ours, theirs = (getattr(m.mesh.parts[side], name) for m in (image, maps[1]))
             np.testing.assert_allclose(ours, theirs)
+    np.testing.assert_allclose(images.masker().transform(maps[0]), images.transform(maps[0])[0])
     again = ImageSpace.from_dict(skops.io.loads(skops.io.dumps(images.to_dict())))
     assert again == images
 

@@ -41,6 +41,12 @@ def read_confounds(
     -------
     Confounds
         `kept` is False for scrubbed and for non-steady-state volumes.
+
+    Examples
+    --------
+    >>> from voxprior.images import read_confounds
+    >>> run = "sub-01_task-rest_space-MNI152NLin2009cAsym_desc-preproc_bold.nii.gz"
+    >>> table, kept = read_confounds(run, ("motion", "scrub"))  # doctest: +SKIP
     """
     from nilearn.interfaces.fmriprep import load_confounds
 

@@ -219,6 +219,11 @@ class ImageSpace:
             return volumes.volume_image(values, self.space)
         return surfaces.surface_image(values, self.space, self.parts)
 
+    def masker(self) -> Any:
+        """Return a fitted nilearn masker with this mask, smoothing and cleaning, unstandardised."""
+        settings = vars(self.cleaning) | {"smoothing_fwhm": self.smoothing_fwhm}
+        return masks.build_masker(self.space, self.parts, **settings)
+
     # ------------------------------------------------------------------ to keep and read again
 
     def to_dict(self) -> dict[str, Any]:
@@ -314,6 +319,15 @@ def fit_image_space(
     Returns
     -------
     ImageSpace
+
+    Examples
+    --------
+    >>> import nibabel, numpy as np
+    >>> from voxprior.images import fit_image_space
+    >>> values = np.random.default_rng(0).normal(size=(3, 3, 2, 10))
+    >>> run = nibabel.Nifti1Image(values, np.eye(4))
+    >>> fit_image_space(run, mask="data", detrend=True)
+    ImageSpace(volume 3 x 3 x 2, 18 voxels, standardize='run')
     """
     sources = find_sources(images, mesh)
     runs = _all_runs(sources)

@@ -90,6 +90,8 @@ def load_maps(
     ]
     found = label_sources(sources, names, y, table, label, key, covariates, groups, unmatched)
     if images is None:
+        if settings.get("mask") is None:
+            settings["mask"] = "data"  # a 4-D beta series is no EPI run
         images = fit_image_space(found.sources, **settings)
     by = found.groups
     if by is None and max(counts) > 1 and len(sources) > 1:

@@ -17,7 +17,7 @@ from voxprior.images import surfaces, volumes
 from voxprior.images.reading import Source, array_of, find_sources, is_surface, n_volumes
 from voxprior.space import VoxelSpace
 
-__all__ = ["STRATEGIES", "FoundMask", "find_mask", "is_masker"]
+__all__ = ["STRATEGIES", "FoundMask", "build_masker", "find_mask", "is_masker"]
 
 STRATEGIES = ("epi", "background", "data")
 
@@ -51,6 +51,11 @@ def find_mask(
         Compute the mask on the first image's grid though others are on another.
     """
     if is_masker(mask):
+        if any(hasattr(mask, name) for name in ("labels_img", "maps_img", "seeds")):
+            raise TypeError(
+                f"{type(mask).__name__} averages over regions; voxels are needed. "
+                "Give a NiftiMasker, a SurfaceMasker or a mask image."
+            )
         fitted = getattr(mask, "mask_img_", None)
         mask = mask.mask_img if fitted is None else fitted
     first = sources[0].load()
@@ -61,6 +66,18 @@ def find_mask(
     if isinstance(mask, np.ndarray):
         return _from_array(mask, first, sources[0].name)
     return _given(find_sources(mask, mesh))
+
+
+def build_masker(space: VoxelSpace, parts: surfaces.Parts | None, **settings: Any) -> Any:
+    """Build the fitted nilearn masker of these voxels, for people who go on in nilearn."""
+    from nilearn.maskers import NiftiMasker, SurfaceMasker
+
+    inside = np.ones(space.n_voxels, dtype=np.uint8)
+    if parts is None:
+        image = volumes.volume_image(inside, space)
+        return NiftiMasker(image, standardize=None, reports=False, **settings).fit()
+    image = surfaces.surface_image(inside, space, parts)
+    return SurfaceMasker(image, standardize=None, reports=False, **settings).fit()
 
 
 # ------------------------------------------------------------------------- given masks
@@ -110,7 +127,8 @@ def _on(image: Any, inside: np.ndarray, what: str, notes: tuple[str, ...] = ()) 
     """Put a boolean array on the grid or mesh of an image."""
     if not inside.any():
         raise ValueError(
-            f"The mask is empty: no voxel is inside {what}. Give a mask image that covers the data."
+            f"The mask is empty: no voxel is inside {what}. Give a mask image that covers "
+            "the data, or mask='data' for every voxel that varies."
         )
     if is_surface(image):
         coordinates, faces, parts = surfaces.mesh_of(image)

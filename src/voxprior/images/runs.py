@@ -114,7 +114,9 @@ def load_runs(
     run_names: list[Any] = []
     for number, source in enumerate(sources):
         timing = _timing(timings[number], events is not None, source, images, delay, label_column)
-        cuts += _cut_file(source, timing, tables[number], images, quiet, conditions, unit, window)
+        cuts += _cut_file(
+            source, timing, tables[number], images, quiet, conditions, unit, window, label_column
+        )
         own = None if groups is None else groups[number]
         run_names += [_run_name(run, own, timing, number, sources) for run in timing.runs]
     trials: dict[str, Any] = {"unit": unit, "window": window, "delay": delay}
@@ -217,6 +219,7 @@ def _cut_file(
     conditions: Sequence[str] | None,
     unit: str,
     window: int | None,
+    label_column: str | None,
 ) -> list[Cut]:
     n = n_volumes(source.load())
     path = list(source.item.values()) if isinstance(source.item, dict) else source.path
@@ -226,8 +229,12 @@ def _cut_file(
     for run, blocks in zip(images.read_run(source, regressors, kept, timing.parts), timing.blocks):
         quiet = rest_volumes(blocks, len(run.kept), rest)
         run = images.standardized(run, quiet)
-        chosen = [block for block in blocks if _wanted(block.label, conditions, rest)]
-        cuts.append(cut(run.values, run.kept, chosen, unit, window, run.name))
+        # An event without a label (n/a) is no sample, unless labels are what is to be predicted.
+        nameless = [] if label_column is None else [b for b in blocks if b.label is None]
+        chosen = [b for b in blocks if b not in nameless and _wanted(b.label, conditions, rest)]
+        found = cut(run.values, run.kept, chosen, unit, window, run.name)
+        found.dropped.extend(f"{run.name}, event at volume {b.first}: no label" for b in nameless)
+        cuts.append(found)
     return cuts
 
 

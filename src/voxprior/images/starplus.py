@@ -56,6 +56,11 @@ def load_starplus(
     Dataset
         Labels "picture" and "sentence"; rows time-major, ``X.reshape(n, T, V)``; the covariates are
         trial, cond and, where recorded, the reaction time. `standardize` is "none": values are raw.
+
+    Examples
+    --------
+    >>> from voxprior.images import load_starplus
+    >>> data = load_starplus("data-starplus-04847-v7.mat", rois="CALC")  # doctest: +SKIP
     """
     name = os.fspath(path)
     meta, info, data = _read(Path(name))

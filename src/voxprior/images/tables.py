@@ -31,13 +31,25 @@ class Joined(NamedTuple):
 
 
 def read_table(table: Any) -> pd.DataFrame:
-    """Read a TSV or CSV file (``n/a`` is missing); a DataFrame is returned as it is.
+    r"""Read a TSV or CSV file (``n/a`` is missing); a DataFrame is returned as it is.
 
     Parameters
     ----------
     table : path or DataFrame
         ``.csv`` is comma-separated, anything else tab-separated. Subject columns stay text, so that
         ``01`` does not become ``1``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from voxprior.images import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "participants.tsv")
+    ...     _ = path.write_text("participant_id\tage\n01\t61\n02\tn/a\n")
+    ...     read_table(path)
+      participant_id   age
+    0             01  61.0
+    1             02   NaN
     """
     if isinstance(table, pd.DataFrame):
         return table

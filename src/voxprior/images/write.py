@@ -75,6 +75,16 @@ def write_maps(
     Returns
     -------
     dict of name to the files written
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from voxprior.images import write_maps
+    >>> from voxprior.space import VoxelSpace
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = write_maps({"mean": np.ones(8)}, VoxelSpace.grid((2, 2, 2)), folder)
+    ...     files["mean"][0].name
+    'mean.nii.gz'
     """
     surface = isinstance(images, ImageSpace) and images.parts is not None
     extension = ".gii" if surface else ".nii.gz"
