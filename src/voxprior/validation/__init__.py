@@ -1,5 +1,6 @@
 """Estimator and data to a Result: splits and the one parallel loop."""
 
+from voxprior.validation.audit import AuditError, AuditWarning, Finding, audit
 from voxprior.validation.result import Result
 from voxprior.validation.run import cross_validate
 from voxprior.validation.splits import (
@@ -12,12 +13,16 @@ from voxprior.validation.splits import (
 )
 
 __all__ = [
+    "AuditError",
+    "AuditWarning",
     "Bootstrap",
     "FewShotSplit",
+    "Finding",
     "Jackknife",
     "LeaveOneGroupOut",
     "LeaveOnePerClassOut",
     "MonteCarloLeaveOnePerClassOut",
     "Result",
+    "audit",
     "cross_validate",
 ]

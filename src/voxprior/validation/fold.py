@@ -86,7 +86,7 @@ def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None
     return values, kind
 
 
-def build_result(outcome, y, groups, classes, settings) -> Result:
+def build_result(outcome, y, groups, classes, settings, findings=()) -> Result:
     """Put the finished folds (their numbers and values) into the tables of a `Result`."""
     task = "classification" if len(classes) else "regression"
     labels = tuple(classes.tolist())
@@ -105,7 +105,15 @@ def build_result(outcome, y, groups, classes, settings) -> Result:
     models = tuple(fold.model for fold in outcome.values if fold.model is not None)
     predictions = pd.concat(tables, ignore_index=True)
     return Result(
-        task, predictions, scores, timings, labels, plain(settings), outcome.complete, models
+        task,
+        predictions,
+        scores,
+        timings,
+        labels,
+        plain(settings),
+        tuple(findings),
+        outcome.complete,
+        models,
     )
 
 

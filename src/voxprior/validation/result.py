@@ -26,7 +26,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import r2_score, roc_auc_score
+from scipy.stats import rankdata
+
+from voxprior.validation.audit import Finding
 
 FORMAT = 1
 TABLES = ("predictions", "scores", "timings")
@@ -54,6 +56,8 @@ class Result:
         Labels in sorted order; empty for regression.
     settings : dict
         All that is needed to repeat the run: estimator and parameters, split, seed, versions.
+    findings : tuple of Finding
+        What the audit found before the run, errors that were allowed included.
     complete : bool
         False where the run was interrupted and holds the finished folds only.
     models : tuple
@@ -78,6 +82,7 @@ class Result:
     timings: pd.DataFrame
     classes: tuple = ()
     settings: dict[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
     complete: bool = True
     models: tuple = ()
 
@@ -140,6 +145,7 @@ class Result:
             "n_folds": len(self.scores),
             "complete": self.complete,
             "scores": spread,
+            "findings": [finding.to_dict() for finding in self.findings],
             "seconds": float(self.timings[["fit_seconds", "predict_seconds"]].to_numpy().sum()),
             "settings": self.settings,
         }
@@ -155,6 +161,7 @@ class Result:
             self.task == other.task
             and self.classes == other.classes
             and self.complete == other.complete
+            and self.findings == other.findings
             and self.predictions.equals(other.predictions)
             and self.scores.equals(other.scores)
         )
@@ -167,6 +174,7 @@ class Result:
             "classes": [plain(c) for c in self.classes],
             "complete": self.complete,
             "settings": plain(self.settings),
+            "findings": [finding.to_dict() for finding in self.findings],
             **{name: _table_to_dict(getattr(self, name)) for name in TABLES},
         }
 
@@ -193,6 +201,7 @@ class Result:
             classes=tuple(content["classes"]),
             complete=content["complete"],
             settings=dict(content["settings"]),
+            findings=tuple(Finding(**finding) for finding in content["findings"]),
         )
 
     @classmethod
@@ -217,7 +226,9 @@ def score_predictions(predictions: pd.DataFrame, task: str, classes: tuple) -> d
     if task == "regression":
         varies = len(truth) > 1 and np.ptp(truth) > 0
         return {
-            "r2": float(r2_score(truth, guess)) if varies else np.nan,
+            "r2": float(1 - np.sum((truth - guess) ** 2) / np.sum((truth - truth.mean()) ** 2))
+            if varies
+            else np.nan,
             "mae": float(np.mean(np.abs(truth - guess))),
         }
     right = truth == guess
@@ -247,12 +258,13 @@ def _probability_scores(predictions, truth, classes) -> dict[str, float]:
 
 
 def _auc(one_hot: np.ndarray, value: np.ndarray) -> float:
-    """One against the rest, averaged; for two classes both sides are the same area."""
-    n = len(one_hot)
-    present = one_hot.sum(axis=0)
+    """One against the rest, averaged: the Mann-Whitney statistic, from mid-ranks."""
+    n, present = len(one_hot), one_hot.sum(axis=0)
     if np.any(present == 0) or np.any(present == n):
         return np.nan
-    return float(np.mean([roc_auc_score(t, v) for t, v in zip(one_hot.T, value.T)]))
+    ranks = rankdata(value, axis=0)
+    above = np.where(one_hot, ranks, 0.0).sum(axis=0) - present * (present + 1) / 2
+    return float(np.mean(above / (present * (n - present))))
 
 
 def plain(value):

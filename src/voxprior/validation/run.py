@@ -14,10 +14,11 @@ splitter with it and returns a `Result`. The backend is joblib's: processes by d
 
 from __future__ import annotations
 
+import os
 import platform
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -33,9 +34,11 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from voxprior.validation.audit import audit, heed
 from voxprior.validation.fold import build_result, fit_fold
 from voxprior.validation.result import Result, plain
 from voxprior.validation.splits import Jackknife
+from voxprior.validation.store import FoldStore, settings_digest
 
 # --- the loop ---------------------------------------------------------------------------------
 
@@ -157,7 +160,7 @@ def run_tasks(
                 if stop is not None and stop():
                     break
         except KeyboardInterrupt:
-            if not done and not skip:
+            if not done and not skip:  # nothing to keep
                 raise
         finally:
             stream.close()
@@ -189,10 +192,14 @@ def cross_validate(
     random_state: int | None = 0,
     progress: bool = False,
     keep_models: bool = False,
+    variables: Mapping[str, Any] | None = None,
+    allow: Collection[str] = (),
+    folder: str | os.PathLike | None = None,
 ) -> Result:
     """Fit and test an estimator on every fold of a split.
 
-    Ctrl-C stops the run and returns the finished folds, with ``complete=False``.
+    The audit comes first: see `audit`. Ctrl-C stops the run and returns the finished folds, with
+    ``complete=False``.
 
     Parameters
     ----------
@@ -216,6 +223,10 @@ def cross_validate(
         See `run_tasks`.
     keep_models : bool
         Keep the fitted estimators in ``Result.models``.
+    variables, allow
+        For the audit: other things known of each scan, and the names of findings to override.
+    folder : path
+        Keep finished folds there; the same call goes on where it was stopped.
 
     Returns
     -------
@@ -235,22 +246,36 @@ def cross_validate(
     folds, cv_name = make_folds(estimator, X, y, groups, cv)
     if random_state is None:
         random_state = secrets.randbits(64)
-    shared = (estimator, X, y, groups, dict(fit_params or {}), classes, keep_models)
-    outcome = run_tasks(
-        fit_fold,
-        folds,
-        shared,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        progress=progress,
-        name="folds",
-    )
+    findings = audit(estimator, X, y, groups, folds, variables=variables, allow=allow)
+    heed(findings)
     settings = describe(estimator, X, y, groups, classes) | {
         "cv": cv_name,
         "n_folds": len(folds),
         "random_state": random_state,
     }
-    return build_result(outcome, y, groups, classes, settings)
+    shared = (estimator, X, y, groups, dict(fit_params or {}), classes, keep_models)
+    options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
+    if folder is None:
+        outcome = run_tasks(fit_fold, folds, shared, name="folds", **options)
+    else:
+        outcome = _resume(folder, folds, shared, settings, options)
+    return build_result(outcome, y, groups, classes, settings, findings)
+
+
+def _resume(folder, folds, shared, settings, options) -> Outcome:
+    """Run the folds that the folder does not hold yet, and keep each as it ends."""
+    estimator, X, y, groups, fit_params, _, keep_models = shared
+    if keep_models:
+        raise ValueError("Models are not kept in a folder: leave out keep_models or folder.")
+    digest = settings_digest(estimator, X, y, groups, fit_params, folds, settings)
+    store = FoldStore(folder, digest, settings)
+    done = store.finished()
+    new = run_tasks(
+        fit_fold, folds, shared, name="folds", skip=list(done), on_result=store.save, **options
+    )
+    done |= dict(zip(new.indices, new.values))
+    order = sorted(done)
+    return Outcome(order, [done[i] for i in order], len(order) == len(folds))
 
 
 def _check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
