@@ -1,0 +1,115 @@
+r"""Algorithm 1: the voxel that raises the score most becomes a parent of the class, and so on.
+
+The printed algorithm (line numbers as in the paper; A are the voxels that still help)::
+
+     5  while not done:
+     6     A = { v ∈ V : score(C, pa ∪ {v}) − score(C, pa) > 0 }
+     8     R_n = argmax over A                  (ties: lowest index)
+    10     pa = pa ∪ {R_n}
+    12     if n ≠ 1: E_{n−1} = voxels of V \ A equivalent to R_{n−1}
+    14     V = V \ (E_{n−1} ∪ {R_n})
+
+Equivalents of R_{n−1} stop helping once it is a parent, so V \ A is where they must be; the last
+parent gets its set after the loop, from the voxels that remain. ``removal=None`` leaves all voxels
+in the race (the equivalents can then be found afterwards from all voxels, in any order).
+
+======== ================ ========================================================
+symbol   variable         shape and meaning
+======== ================ ========================================================
+pa(C)    `parents`        list of voxels in order of entry
+V        `candidates`     (V,) bool, voxels still in the race
+A        `delta > 0`      (V,) bool
+E_n      `equivalents`    one (V,) index array a parent
+======== ================ ========================================================
+
+Greedy search sees one voxel at a time: a class that is the exclusive-or of two voxels has no gain
+at the first step and is not found.
+
+Reference: Chen and Herskovits, KDD 2005, Algorithm 1.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from voxprior.models.network.bdeu import TIE, best, family, gains
+
+# Given a parent, says which voxels (V,) are equivalent to it.
+Equivalence = Callable[[int], np.ndarray]
+
+
+class Path(NamedTuple):
+    """Parents in order, score after each, gains before the first and after the last, clusters."""
+
+    parents: np.ndarray
+    scores: np.ndarray
+    first_gain: np.ndarray
+    last_gain: np.ndarray
+    equivalents: list[np.ndarray] | None
+
+
+def grow(
+    words: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    alpha: float | str = 1.0,
+    max_parents: int | None = None,
+    removal: Equivalence | None = None,
+    weights: np.ndarray | None = None,
+) -> Path:
+    """Greedy parents of the class among packed voxels.
+
+    Parameters
+    ----------
+    words : ndarray of uint64 (V, W)
+        Voxels, packed along the samples.
+    y : ndarray of int (n,)
+        Class codes.
+    n_classes : int
+        Number of classes.
+    alpha : float or "bdeu"
+        Dirichlet parameter.
+    max_parents : int, optional
+        Upper bound on the number of parents.
+    removal : callable, optional
+        Equivalence to remove on the way, as Algorithm 1 does.
+    weights : ndarray of int (n,), optional
+        How often each sample counts.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from voxprior.bits import pack
+    >>> a, b = np.repeat([0, 1], 12), np.tile(np.repeat([0, 1], 6), 2)
+    >>> y = a & b
+    >>> grow(pack(np.column_stack([a, b])), y, 2).parents
+    array([0, 1])
+    """
+    limit = len(y) if max_parents is None else max_parents
+    cells = family(words, y, n_classes, [], alpha, weights)
+    first = delta = gains(words, cells)
+    candidates = np.ones(len(words), dtype=bool)
+    parents: list[int] = []
+    clusters: list[np.ndarray] = []
+    scores = [cells.score]
+    while len(parents) < limit and (chosen := best(delta, candidates)) >= 0:  # lines 6, 8
+        if parents and removal is not None:  # lines 11-14
+            clusters.append(_claim(removal, parents[-1], candidates & (delta <= TIE)))
+            candidates[clusters[-1]] = False
+        candidates[chosen] = False
+        parents.append(chosen)  # line 10
+        cells = family(words, y, n_classes, parents, alpha, weights)
+        scores.append(cells.score)
+        delta = gains(words, cells)
+    if parents and removal is not None:
+        clusters.append(_claim(removal, parents[-1], candidates))
+    order = np.array(parents, dtype=np.intp)
+    return Path(order, np.array(scores), first, delta, clusters if removal is not None else None)
+
+
+def _claim(removal: Equivalence, parent: int, among: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(removal(parent) & among)

@@ -1,0 +1,278 @@
+"""InverseTreeClassifier: scikit-learn's checks, prediction, maps, cuts, selection, errors."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from voxprior import InverseTreeClassifier, VoxelSpace
+from voxprior.models.network.tree import class_probabilities, class_table
+
+SHAPE = (6, 6, 4)
+
+
+@parametrize_with_checks([InverseTreeClassifier()])
+def test_sklearn(estimator, check):
+    check(estimator)
+
+
+def planted(n=80, seed=0, label_noise=0.05):
+    """Two balls of voxels driven by two latent states; the class is their conjunction."""
+    rng = np.random.default_rng(seed)
+    latent = rng.random((n, 2)) < 0.7
+    X = rng.integers(0, 2, (n, *SHAPE))
+    X[:, :2, :2, :2] = latent[:, 0, None, None, None]
+    X[:, 4:, 4:, 2:] = latent[:, 1, None, None, None]
+    X ^= rng.random(X.shape) < 0.06
+    y = latent.all(axis=1) ^ (rng.random(n) < label_noise)
+    return X.reshape(n, -1), np.where(y, "old", "young"), latent
+
+
+def truth_map():
+    cluster = np.zeros(SHAPE)
+    cluster[:2, :2, :2], cluster[4:, 4:, 2:] = 1, 2
+    return cluster.ravel()
+
+
+def test_bn5_class_table():
+    latent = np.repeat([0, 1], 6)[:, None]
+    y = np.array([0] * 5 + [1] + [0] + [1] * 5)
+    configurations, table, unseen = class_table(latent, y, 2, 1.0, "laplace")
+    assert configurations.tolist() == [[0], [1]]
+    assert_allclose(table, [[0.75, 0.25], [0.25, 0.75]])
+    assert_allclose(class_table(latent, y, 2, 1.0, "dirichlet")[1], table)
+    assert_allclose(class_table(latent, y, 2, "bdeu", "dirichlet")[1][0], [5.25 / 6.5, 1.25 / 6.5])
+    assert_allclose(class_table(latent, y, 2, 1.0, "ml")[1][1], [1 / 6, 5 / 6])
+    assert_allclose(unseen, 0.5)
+
+
+def test_soft_states_average_the_table_over_all_configurations():
+    rng = np.random.default_rng(0)
+    latent, y = rng.integers(0, 2, (20, 3)), rng.integers(0, 3, 20)
+    configurations, table, unseen = class_table(latent, y, 3, 1.0, "laplace")
+    odds = rng.normal(size=(5, 3))
+    p = 1 / (1 + np.exp(-odds))
+    expected = np.zeros((5, 3))
+    for bits in np.ndindex(2, 2, 2):
+        row = np.flatnonzero((configurations == bits).all(axis=1))
+        theta = table[row[0]] if len(row) else unseen
+        expected += np.where(bits, p, 1 - p).prod(axis=1)[:, None] * theta
+    assert_allclose(class_probabilities(odds, configurations, table, unseen, True), expected)
+
+
+@pytest.mark.parametrize("equivalence", ["dirichlet", "mean", "frequency", "belief"])
+@pytest.mark.parametrize("timing", ["after", "during"])
+def test_planted_clusters_are_found(equivalence, timing):
+    X, y, latent = planted()
+    tolerance = 0.2 if equivalence != "belief" else 0.1
+    model = InverseTreeClassifier(
+        VoxelSpace.grid(SHAPE),
+        max_parents=2,
+        equivalence=equivalence,
+        tolerance=tolerance,
+        timing=timing,
+    ).fit(X, y)
+    truth, maps = truth_map(), model.voxel_maps()
+    assert set(truth[model.parents_]) == {1, 2}
+    assert np.mean((maps["clusters"] > 0) == (truth > 0)) > 0.95
+    for i, parent in enumerate(model.parents_):
+        assert np.mean(model.latent_[:, i] == latent[:, int(truth[parent]) - 1]) > 0.97
+    fresh, labels, _ = planted(seed=1)
+    assert model.score(fresh, labels) > 0.85
+    assert ("belief" in maps) == (equivalence == "belief")
+
+
+def test_latent_states_beat_single_voxels_on_new_samples():
+    X, y, _ = planted(n=119)
+    fresh, labels, _ = planted(n=600, seed=1)
+    accuracy = {
+        latent: InverseTreeClassifier(max_parents=2, tolerance=0.2, latent=latent)
+        .fit(X, y)
+        .score(fresh, labels)
+        for latent in ("icm", None)
+    }
+    assert accuracy["icm"] > accuracy[None] + 0.02
+
+
+def test_maps_are_of_what_was_used():
+    X, y, _ = planted()
+    model = InverseTreeClassifier(select="gain").fit(X, y)
+    maps = model.voxel_maps()
+    assert maps["gain"].argmax() == model.parents_[0]
+    assert_allclose(
+        np.sort(maps["parents"])[-len(model.parents_) :], np.arange(len(model.parents_)) + 1
+    )
+    assert maps["gain_given_parents"].max() <= 1e-9
+    assert_allclose(np.diff(model.score_path_)[0], maps["gain"].max())
+
+
+def test_without_parents_the_prior_is_predicted():
+    X = np.zeros((10, 4))
+    y = np.array([0] * 7 + [1] * 3)
+    model = InverseTreeClassifier(cut=0.5).fit(X, y)
+    assert model.parents_.size == 0
+    assert_allclose(model.predict_proba(X[:2]), [[8 / 12, 4 / 12]] * 2)
+    assert all(np.all(values == 0) for values in model.voxel_maps().values())
+    assert "no parent" in model.significance(X, y, 9).verdict()
+
+
+@pytest.mark.parametrize("select", ["jackknife", "permutation"])
+def test_selection_drops_the_spurious_parents(select):
+    X, y, _ = planted(n=100, seed=7, label_noise=0.15)
+    noise = np.random.default_rng(0).integers(0, 2, (100, 3000))
+    X = np.column_stack([X, noise])
+    every = InverseTreeClassifier(tolerance=0.2, select="gain").fit(X, y)
+    model = InverseTreeClassifier(tolerance=0.2, select=select, random_state=0).fit(X, y)
+    assert len(model.parents_) < len(every.parents_)
+    assert np.array_equal(model.parents_, every.parents_[: len(model.parents_)])
+    assert len(model.score_path_) == len(model.parents_) + 1
+    assert model.validated_
+    assert every.validated_ is None
+
+
+def test_noise_is_reported_as_noise():
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, (40, 5000)), np.arange(40) % 2
+    model = InverseTreeClassifier(select="gain", random_state=0).fit(X, y)
+    assert len(model.parents_) > 1  # positive gains are no evidence among many voxels
+    assert "no better than chance" in model.significance(X, y, 39).verdict()
+    guarded = InverseTreeClassifier(random_state=0).fit(X, y)
+    assert guarded.parents_.tolist() == model.parents_[:1].tolist()
+    assert guarded.validated_ is False
+
+
+def test_jackknife_and_bootstrap_name_the_network():
+    X, y, _ = planted(n=119)
+    model = InverseTreeClassifier(max_parents=2, tolerance=0.2, random_state=0).fit(X, y)
+    by_voxel, by_cluster = model.jackknife(X, y), model.jackknife(X, y, by_cluster=True)
+    assert by_cluster.model_frequency[0] >= by_voxel.model_frequency[0]
+    assert by_cluster.selected == 0
+    assert by_cluster.dominant
+    assert_allclose(by_voxel.model_frequency.sum(), 1.0)
+    drawn = model.bootstrap(X, y, 20, by_cluster=True)
+    assert_allclose(drawn.model_frequency.sum(), 1.0)
+    assert set(truth_map()[drawn.edges[:2]]) == {1, 2}
+
+
+def test_paper_is_algorithm_one():
+    X, y, _ = planted()
+    model = InverseTreeClassifier.paper(max_parents=3).fit(X, y)
+    assert (model.timing, model.state, model.table, model.alpha) == (
+        "during",
+        "hard",
+        "laplace",
+        1.0,
+    )
+    rows = [
+        model.table_.tolist().index(p)
+        for p in model.predict_proba(X).tolist()
+        if p in model.table_.tolist()
+    ]
+    assert len(rows) > 0.9 * len(X)
+    clusters = [set(e.tolist()) for e in model.equivalents_]
+    assert not set.intersection(*clusters) or len(clusters) == 1
+
+
+def test_binary_input_in_any_dress():
+    X, y, _ = planted()
+    P = InverseTreeClassifier(max_parents=2).fit(X, y).predict_proba(X)
+    for dress in (
+        X.astype(bool),
+        X.astype(np.uint8),
+        X.astype(np.float32),
+        np.asfortranarray(X, dtype=float),
+    ):
+        dress.flags.writeable = False
+        model = InverseTreeClassifier(max_parents=2).fit(dress, y)
+        assert model.cut_.tolist() == [0.5]
+        assert_allclose(model.predict_proba(dress), P)
+
+
+def test_cuts_are_learned_in_training():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 4 == 0
+    X = rng.normal(size=(40, 30))
+    X[:, 4] += 4 * y
+    for cut in ("median", "class", "auto"):
+        model = InverseTreeClassifier(cut=cut, max_parents=1).fit(X, y)
+        assert model.cut_.shape == (30,)
+        assert model.parents_[0] == 4
+    assert_allclose(InverseTreeClassifier(cut="median").fit(X, y).cut_, np.median(X, axis=0))
+    means = X[y].mean(axis=0), X[~y].mean(axis=0)
+    assert_allclose(model.cut_, np.mean(means, axis=0))
+    assert model.significance(X, y, 19).p_value[0] == pytest.approx(0.05)
+    # the null of a cut learned with labels is wider than that of a fixed cut
+    fixed = InverseTreeClassifier(cut="median", max_parents=1).fit(X, y).significance(X, y, 99)
+    assert model.significance(X, y, 99).null.mean() > fixed.null.mean()
+
+
+def test_time_points_have_their_own_belief_field():
+    X, y, _ = planted()
+    both = np.column_stack([np.random.default_rng(0).integers(0, 2, X.shape), X])
+    space = VoxelSpace.grid(SHAPE)
+    model = InverseTreeClassifier(space, max_parents=2, equivalence="belief").fit(both, y)
+    assert np.all(model.parents_ >= X.shape[1])
+    alone = InverseTreeClassifier(space, max_parents=2, equivalence="belief").fit(X, y)
+    assert_allclose(model.voxel_maps()["belief"][X.shape[1] :], alone.voxel_maps()["belief"])
+    with pytest.raises(ValueError, match="multiple of the number of voxels"):
+        InverseTreeClassifier(space, equivalence="belief").fit(X[:, :-1], y)
+
+
+@pytest.mark.parametrize("latent", ["synchronous", "gibbs"])
+@pytest.mark.parametrize("start", ["parent", "majority"])
+def test_other_roads_to_the_latent_state(latent, start):
+    X, y, truth = planted()
+    model = InverseTreeClassifier(
+        max_parents=2, tolerance=0.2, latent=latent, start=start, n_restarts=1, random_state=0
+    )
+    model.fit(X, y)
+    again = clone(model).fit(X, y)
+    assert np.array_equal(model.latent_, again.latent_)
+    order = truth_map()[model.parents_].astype(int) - 1
+    assert np.mean(model.latent_ == truth[:, order]) > 0.97
+
+
+def test_leaky_selection_is_optimistic_on_noise():
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(0, 2, (40, 4000)), np.arange(40) % 2
+    chosen = InverseTreeClassifier(max_parents=2).fit(X, y).parents_
+    nested, leaky = [], []
+    for i in range(0, 40, 2):
+        train = np.setdiff1d(np.arange(40), [i, i + 1])
+        nested.append(
+            InverseTreeClassifier(max_parents=2)
+            .fit(X[train], y[train])
+            .score(X[[i, i + 1]], y[[i, i + 1]])
+        )
+        small = InverseTreeClassifier(max_parents=2).fit(X[train][:, chosen], y[train])
+        leaky.append(small.score(X[[i, i + 1]][:, chosen], y[[i, i + 1]]))
+    assert np.mean(leaky) > np.mean(nested) + 0.15
+    assert abs(np.mean(nested) - 0.5) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        ("select", "best", "must be one of"),
+        ("alpha", -1.0, "'bdeu' or positive"),
+        ("alpha", "k2", "'bdeu' or positive"),
+        ("cut", "mean", "'median', 'class' or a number"),
+        ("tolerance", 1.5, "between 0 and 1"),
+        ("max_parents", 1.5, "integer >= 0"),
+        ("n_restarts", -1, "integer >= 0"),
+    ],
+)
+def test_bad_parameters(parameter, value, message):
+    X, y, _ = planted(n=10)
+    with pytest.raises(ValueError, match=message):
+        InverseTreeClassifier(**{parameter: value}).fit(X, y)
+
+
+def test_bad_labels():
+    X, y, _ = planted(n=20)
+    with pytest.raises(ValueError, match="at least two classes"):
+        InverseTreeClassifier().fit(X, ["same"] * 20)
+    model = InverseTreeClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="labels seen in fit"):
+        model.jackknife(X, ["other"] * 20)
