@@ -5,10 +5,15 @@ content is available as JSON. Style sheet, script, pictures and data are inlined
 """
 
 import json
+from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
+
+from voxprior.validation.result import write_whole
 
 
 def render(summary: dict[str, Any]) -> str:
@@ -39,3 +44,30 @@ def _embedded(summary: dict[str, Any]) -> str:
     """The numbers the page's script works on; ``</`` is escaped so that no label can end the script."""
     keys = ("classes", "priors", "probabilities", "truth")
     return json.dumps({key: summary.get(key) for key in keys}).replace("</", "<\\/")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished report: the plain summary and its page.
+
+    In a notebook it shows itself; `save` writes the page, and the summary as JSON beside it if asked.
+    """
+
+    summary: dict[str, Any]
+
+    @property
+    def html(self) -> str:
+        """The page as text."""
+        return render(self.summary)
+
+    def save(self, path) -> Path:
+        """Write the page to a file, entirely or not at all."""
+        path = Path(path)
+        write_whole(path, self.html)
+        return path
+
+    def _repr_html_(self) -> str:
+        return (
+            '<iframe style="width:100%;height:40rem;border:0" sandbox="allow-scripts" '
+            f'srcdoc="{escape(self.html)}"></iframe>'
+        )

@@ -1,0 +1,378 @@
+"""Decoder: images, an estimator, its validation and its report in one object.
+
+    images -> ImageSpace -> X -> estimator -> probabilities, maps as images, Result, page
+
+Reading is `voxprior.images`, fitting is the estimator's own business, evaluation is `voxprior.validation`,
+the page is `voxprior.report`; this file only joins them, so every step can also be taken by hand.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import skops.io
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, check_memory
+
+from voxprior.images import Dataset, ImageSpace, load_maps, scaled_by_training
+from voxprior.report import Report, make_report
+from voxprior.validation import Result, cross_validate
+
+FORMAT = 1
+VERSIONED = ("voxprior", "scikit-learn", "numpy")
+TRUSTED = ("voxprior.", "numpy.", "scipy.", "sklearn.")
+
+# Parameters of the constructor that say how images are read.
+READING = (
+    "mask", "mesh", "smoothing_fwhm", "detrend", "high_pass", "low_pass", "t_r", "standardize", "resample",
+)  # fmt: skip
+
+
+class Decoder(BaseEstimator):
+    """Decode brain images with any scikit-learn classifier or regressor.
+
+    Parameters
+    ----------
+    estimator : classifier or regressor, default=None
+        None is `FeatureSharingNB`. A parameter called ``space`` (nested ones too) that is None is set to
+        the place of the voxels.
+    mask : path, image, boolean array, masker, list of run masks, or None
+        None computes one, see `voxprior.images.fit_image_space`.
+    mesh, smoothing_fwhm, detrend, high_pass, low_pass, t_r, standardize, resample
+        How images are read, see `voxprior.images.fit_image_space`.
+    memory : str or joblib.Memory, default=None
+        Where to keep what was read from files.
+    n_jobs : int, default=1
+        Workers of `evaluate`.
+    verbose : int, default=0
+        1 shows progress.
+    random_state : int, default=0
+        Seed of `evaluate`.
+
+    Attributes
+    ----------
+    masker_ : ImageSpace
+        Turns images into rows and maps into images.
+    estimator_ : estimator
+        Fitted on all images.
+    classes_ : ndarray
+        Labels, for a classifier.
+    maps_ : dict of str to image
+        What the fitted model used, as images in the space of the input.
+
+    Examples
+    --------
+    >>> import nibabel, numpy as np
+    >>> from voxprior import Decoder
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 4)
+    >>> values = rng.normal(size=(8, 4, 4, 3)) + (y == "face")[:, None, None, None]
+    >>> images = [nibabel.Nifti1Image(v.astype("f4"), np.eye(4)) for v in values]
+    >>> decoder = Decoder().fit(images, y)
+    >>> decoder.predict(images[:1])
+    array(['face'], dtype='<U5')
+    >>> decoder.predict_proba(images).shape
+    (8, 2)
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        mask=None,
+        mesh=None,
+        smoothing_fwhm=None,
+        detrend=False,
+        high_pass=None,
+        low_pass=None,
+        t_r=None,
+        standardize="auto",
+        resample=False,
+        memory=None,
+        n_jobs=1,
+        verbose=0,
+        random_state=0,
+    ):
+        self.estimator = estimator
+        self.mask = mask
+        self.mesh = mesh
+        self.smoothing_fwhm = smoothing_fwhm
+        self.detrend = detrend
+        self.high_pass = high_pass
+        self.low_pass = low_pass
+        self.t_r = t_r
+        self.standardize = standardize
+        self.resample = resample
+        self.memory = memory
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------ images in
+
+    def fit(self, images, y=None, groups=None, covariates=None) -> Decoder:
+        """Fit the estimator on images and labels.
+
+        Parameters
+        ----------
+        images : path, glob, image, SurfaceImage, list of these, or Dataset
+            One map a sample, or 4-D beta series. Runs with events or labels a volume are cut into
+            trials by `voxprior.images.load_runs`, whose Dataset is given here without `y`.
+        y : array-like of shape (n_samples,)
+            Labels or targets; None for a Dataset, which has its own.
+        groups : array-like of shape (n_samples,), default=None
+            Run or subject of each sample.
+        covariates : DataFrame, default=None
+            Nuisance variables: their linear effect, learned on these samples, is taken out of every image.
+
+        Returns
+        -------
+        Decoder
+        """
+        data = self.read(images, y, groups, covariates)
+        if data.y is None:
+            raise ValueError("Labels were expected: give y, or a Dataset that has labels. Got none.")
+        self.masker_ = data.images or ImageSpace(data.space, standardize=data.standardize)
+        self.estimator_ = prepared(self.estimator, data)
+        self.estimator_.fit(data.X, data.y)
+        if hasattr(self.estimator_, "classes_"):
+            self.classes_ = self.estimator_.classes_
+        return self
+
+    def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
+        """Read images with this decoder's settings; a Dataset comes back with what is given beside it."""
+        if isinstance(images, Dataset):
+            self._refuse_reading_settings()
+            given = {"y": y, "groups": groups, "covariates": covariates}
+            return replace(images, **{k: v for k, v in given.items() if v is not None})
+        settings = {name: getattr(self, name) for name in READING}
+        return check_memory(self.memory).cache(load_maps)(images, y, groups=groups, covariates=covariates, **settings)
+
+    def _refuse_reading_settings(self) -> None:
+        defaults = Decoder().get_params(deep=False)
+        set_here = [name for name in READING if getattr(self, name) is not defaults[name]]
+        if set_here:
+            raise ValueError(
+                f"A Dataset is already read: leave {', '.join(set_here)} out of the Decoder and give "
+                "them to load_runs or load_maps instead."
+            )
+
+    # ------------------------------------------------------------------ predictions out
+
+    def predict(self, images, covariates=None) -> np.ndarray:
+        """Predict the label or target of each image."""
+        return self.estimator_.predict(self._rows(images, covariates))
+
+    def predict_proba(self, images, covariates=None) -> np.ndarray:
+        """Predict class probabilities, (n_samples, n_classes), columns in the order of `classes_`."""
+        check_is_fitted(self)
+        if not hasattr(self.estimator_, "predict_proba"):
+            raise AttributeError(
+                f"{type(self.estimator_).__name__} gives no probabilities; wrap it in "
+                "voxprior.decision.TemperatureCalibrated, or choose another estimator."
+            )
+        return self.estimator_.predict_proba(self._rows(images, covariates))
+
+    def _rows(self, images, covariates) -> np.ndarray:
+        check_is_fitted(self)
+        if not isinstance(images, Dataset):
+            return self.masker_.transform(images, mesh=self.mesh)
+        if images.space != self.masker_.space:
+            raise ValueError(
+                f"The dataset was read in {images.space!r}, the decoder was fitted in "
+                f"{self.masker_.space!r}: read it with images=decoder.masker_."
+            )
+        return images.X
+
+    @property
+    def maps_(self) -> dict[str, Any]:
+        """Maps of the fitted model by name, as images in the space of the input."""
+        return {name: self.masker_.inverse_transform(m) for name, m in self.voxel_maps().items()}
+
+    def voxel_maps(self) -> dict[str, np.ndarray]:
+        """Maps of the fitted model by name, as arrays with one value a feature or voxel."""
+        check_is_fitted(self)
+        return model_maps(self.estimator_)
+
+    # ------------------------------------------------------------------ honest numbers
+
+    def evaluate(
+        self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), folder=None
+    ) -> Result:
+        """Test the decoder on held-out images, after an audit of the split.
+
+        Parameters
+        ----------
+        images, y, groups, covariates
+            As in `fit`.
+        cv : splitter, int or None
+            None leaves one group out at a time, see `voxprior.validation.cross_validate`.
+        allow : sequence of str
+            Names of audit findings to override.
+        folder : path, optional
+            Keep finished folds there; the same call goes on where it was stopped.
+
+        Returns
+        -------
+        Result
+            With the findings of the audit.
+        """
+        data = self.read(images, y, groups, covariates)
+        return cross_validate(
+            prepared(self.estimator, data),
+            data.X,
+            data.y,
+            data.groups,
+            cv,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            progress=bool(self.verbose),
+            variables=None if data.covariates is None else dict(data.covariates.items()),
+            allow=allow,
+            folder=folder,
+        )
+
+    def generate_report(self, result: Result, title: str = "Decoding report", **parts) -> Report:
+        """Make the page of a Result, with the maps and pictures of the fitted decoder.
+
+        Parameters
+        ----------
+        result : Result
+            What `evaluate` returned.
+        title : str
+            Heading.
+        **parts
+            Further parts, see `voxprior.report.summarize`.
+        """
+        check_is_fitted(self)
+        return make_report(self.estimator_, self.masker_, self.voxel_maps(), result, title, **parts)
+
+    # ------------------------------------------------------------------ kept and read again
+
+    def save(self, path) -> Path:
+        """Write the fitted decoder to a ``.skops`` file: arrays and parameters, no pickled code."""
+        check_is_fitted(self)
+        state = {
+            "format": FORMAT,
+            "versions": {package: version(package) for package in VERSIONED},
+            "images": self.masker_.to_dict(),
+            "digest": self.masker_.space.digest,
+            "estimator": self.estimator_,
+        }
+        path = Path(path)
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            skops.io.dump(state, partial)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return path
+
+    @classmethod
+    def load(cls, path, trusted: Sequence[str] = ()) -> Decoder:
+        """Read a decoder that `save` wrote; mask and affine are checked against their fingerprint.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        trusted : sequence of str
+            Types beyond voxprior, numpy, scipy and scikit-learn that the file may hold.
+        """
+        state = _read_state(Path(path), trusted)
+        images = ImageSpace.from_dict(state["images"])
+        if images.space.digest != state["digest"]:
+            raise ValueError(f"{path}: mask and affine do not match their fingerprint; the file is damaged.")
+        _warn_of_versions(path, state["versions"])
+        decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
+        decoder.masker_, decoder.estimator_ = images, state["estimator"]
+        if hasattr(decoder.estimator_, "classes_"):
+            decoder.classes_ = decoder.estimator_.classes_
+        return decoder
+
+
+# ---------------------------------------------------------------------- estimators and spaces
+
+
+def prepared(estimator: Any, data: Dataset) -> Any:
+    """Copy of an estimator that knows where the voxels are and standardises as the data ask for."""
+    if estimator is None:
+        from voxprior.models.sharing import FeatureSharingNB
+
+        estimator = FeatureSharingNB()
+    model = clone(estimator)
+    unset = {
+        name: data.space
+        for name, value in model.get_params(deep=True).items()
+        if value is None and name.split("__")[-1] == "space"
+    }
+    model.set_params(**unset)
+    return scaled_by_training(model) if data.standardize == "train" else model
+
+
+def model_maps(model: Any) -> dict[str, np.ndarray]:
+    """Maps of a fitted model: its own, or the weights of a linear one, led back through a pipeline."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    final = steps[-1]
+    if hasattr(final, "voxel_maps"):
+        maps = final.voxel_maps()
+    elif hasattr(final, "coef_"):
+        weights = np.atleast_2d(final.coef_)
+        labels = getattr(final, "classes_", [""])
+        names = [f"weights[{c}]" for c in labels] if len(weights) == len(labels) > 1 else ["weights"]
+        maps = dict(zip(names, weights))
+    else:
+        return {}
+    return {name: _led_back(np.asarray(values), steps[:-1]) for name, values in maps.items()}
+
+
+def _led_back(values: np.ndarray, steps: Sequence[Any]) -> np.ndarray:
+    """Weights on selected or projected features as weights on the features that went in."""
+    for step in reversed(steps):
+        if hasattr(step, "get_support"):
+            full = np.zeros(len(step.get_support()))
+            full[step.get_support()] = values
+            values = full
+        elif hasattr(step, "components_"):
+            values = values @ step.components_
+    return values
+
+
+# ---------------------------------------------------------------------- files
+
+
+def _read_state(path: Path, trusted: Sequence[str]) -> dict[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such model file.")
+    try:
+        found = skops.io.get_untrusted_types(file=path)
+        strange = [name for name in found if not name.startswith(TRUSTED) and name not in trusted]
+        if strange:
+            raise ValueError(
+                f"{path}: holds types that are not trusted: {', '.join(strange)}. If you know where the "
+                "file comes from, give trusted=[...] with their names."
+            )
+        state = skops.io.load(path, trusted=found)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ValueError(f"{path}: is no model that voxprior saved ({error}).") from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise ValueError(f"{path}: is no model that voxprior saved in format {FORMAT}.")
+    return state
+
+
+def _warn_of_versions(path: Any, saved: dict[str, str]) -> None:
+    differ = [f"{p} {v} (now {version(p)})" for p, v in saved.items() if version(p) != v]
+    if differ:
+        warnings.warn(
+            f"{path}: was saved with {', '.join(differ)}; check its predictions on known scans.",
+            stacklevel=3,
+        )

@@ -1,0 +1,99 @@
+"""The report of a decoding: a Result together with the model that was fitted on all images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from voxprior.images import ImageSpace
+from voxprior.report.figures import as_uri
+from voxprior.report.maps import draw_maps
+from voxprior.report.page import Report
+from voxprior.report.summary import summarize
+from voxprior.validation import Result
+
+# An interactive viewer of a map weighs about a megabyte: only the first maps get one.
+VIEWERS = 2
+
+
+def make_report(
+    model: Any,
+    images: ImageSpace,
+    maps: Mapping[str, np.ndarray],
+    result: Result,
+    title: str = "Decoding report",
+    **parts: Any,
+) -> Report:
+    """Assemble the report of a fitted model and its validation.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted on all images; its family's pictures are drawn.
+    images : ImageSpace
+        What the images were read with.
+    maps : mapping of str to array
+        Maps of the model, the most telling one first.
+    result : Result
+        Of the validation.
+    title : str
+        Heading.
+    **parts
+        Further arguments of `summarize`.
+    """
+    done = {"Preprocessing": _preprocessing(images)} | dict(parts.pop("done", {}))
+    pictures = [*family_pictures(model, images), *parts.pop("pictures", ())]
+    shown = _shown_maps(images, maps)
+    return Report(summarize(result, title=title, done=done, maps=shown, pictures=pictures, **parts))
+
+
+def _preprocessing(images: ImageSpace) -> dict[str, Any]:
+    cleaning = images.cleaning
+    filters = [f"{n} {getattr(cleaning, n)} Hz" for n in ("high_pass", "low_pass") if getattr(cleaning, n)]
+    unit = "a run" if images.standardize in ("run", "baseline") else "a scan"
+    return {
+        "space": repr(images.space),
+        "smoothing": f"{images.smoothing_fwhm} mm FWHM" if images.smoothing_fwhm else "none",
+        "temporal cleaning": ", ".join((["detrended"] if cleaning.detrend else []) + filters) or "none",
+        "standardising": f"{images.standardize} (the unit of prediction is {unit})",
+        "notes": "; ".join(images.notes) or None,
+    }
+
+
+def family_pictures(model: Any, images: ImageSpace) -> list[tuple[str, Any]]:
+    """Figures that the model's family draws of itself: (title, Figure) pairs, none for other estimators."""
+    final = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    package, _, room = type(final).__module__.rpartition(".")[0].rpartition(".")
+    drawing = f"voxprior.report.pictures.{room}"
+    if package != "voxprior.models" or find_spec(drawing) is None:
+        return []
+    return list(import_module(drawing).draw(final, images.space).items())
+
+
+def _shown_maps(images: ImageSpace, maps: Mapping[str, np.ndarray]) -> list[dict[str, str]]:
+    shown = []
+    for number, (name, values) in enumerate(maps.items()):
+        values = np.asarray(values, dtype=float)
+        entry = {"name": name}
+        if len(values) > images.space.n_voxels:
+            entry["caption"] = "mean over time"
+            values = values.reshape(-1, images.space.n_voxels).mean(axis=0)
+        entry["image"] = as_uri(draw_maps(images.space, {"": values}))
+        if number < VIEWERS and images.space.kind == "volume" and min(images.space.shape) > 1:
+            entry["viewer"] = _viewer(images.inverse_transform(values), name)
+        shown.append(entry)
+    return shown
+
+
+def _viewer(image: Any, name: str) -> str:
+    """Build nilearn's interactive viewer as a whole HTML document that fetches nothing."""
+    from nilearn.plotting import view_img
+
+    html = view_img(image, bg_img=False, threshold=None, title=name).get_standalone()
+    return re.sub(r"<link[^>]*>", "", html)

@@ -1,0 +1,123 @@
+"""Figures of a Result: what the scores, probabilities and errors look like.
+
+Each function takes plain numbers and returns a matplotlib Figure that belongs to no window; `as_uri` turns
+one into text that a page can hold.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from voxprior.decision.curves import Reliability
+
+SIZE = (4.4, 3.5)
+
+
+def as_uri(figure: Figure, dpi: int = 110) -> str:
+    """PNG of a figure as a data URI."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    ax = figure.add_subplot()
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure, ax
+
+
+def fold_scores(scores: pd.DataFrame, name: str, chance: float | None) -> Figure:
+    """One dot a fold, and the mean."""
+    figure, ax = _axes("fold", name.replace("_", " "))
+    values = scores[name].to_numpy(dtype=float)
+    ax.plot(scores["fold"], values, "o", color="C0")
+    ax.axhline(np.nanmean(values), color="C0", label="mean")
+    if chance is not None:
+        ax.axhline(chance, color="0.5", linestyle="--", label="chance")
+    ax.legend(frameon=False)
+    return figure
+
+
+def roc(code: np.ndarray, probabilities: np.ndarray, classes: Sequence) -> Figure:
+    """ROC of each class against the rest (of the second class where there are two).
+
+    ``code`` (n,) is the index of each scan's true class in ``classes``.
+    """
+    from sklearn.metrics import auc, roc_curve
+
+    figure, ax = _axes("false positive rate", "true positive rate")
+    ax.plot([0, 1], [0, 1], color="0.7", linestyle="--")
+    for c in range(1, 2) if len(classes) == 2 else range(len(classes)):
+        positive = code == c
+        if positive.all() or not positive.any():
+            continue
+        false, true, _ = roc_curve(positive, probabilities[:, c])
+        ax.plot(false, true, label=f"{classes[c]}: {auc(false, true):.2f}")
+    ax.legend(title="area", frameon=False)
+    return figure
+
+
+def reliability(bins: Reliability) -> Figure:
+    """Share of right answers against stated confidence, dots sized by scans."""
+    figure, ax = _axes("stated confidence", "share right")
+    ax.plot([0, 1], [0, 1], color="0.7", linestyle="--")
+    filled = bins.n_scans > 0
+    x, y = bins.confidence[filled], bins.frequency[filled]
+    ax.plot(x, y, color="C0")
+    ax.scatter(x, y, s=10 + 4 * np.sqrt(bins.n_scans[filled]), color="C0")
+    if bins.band is not None:
+        ax.vlines(x, bins.band.low[filled], bins.band.high[filled], color="C0", alpha=0.5)
+    ax.set(xlim=(0, 1.02), ylim=(0, 1.02))
+    return figure
+
+
+def risk_coverage(coverage: np.ndarray, risk: np.ndarray) -> Figure:
+    """Error rate among the scans decided, as the least certain are left undecided."""
+    figure, ax = _axes("coverage (share decided)", "error rate among decided")
+    ax.plot(coverage, risk, drawstyle="steps-post")
+    ax.set(xlim=(0, 1), ylim=(0, None))
+    return figure
+
+
+def predicted_against_true(truth: np.ndarray, predicted: np.ndarray) -> Figure:
+    """Scatter of a regression with the diagonal."""
+    figure, ax = _axes("true", "predicted")
+    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
+    ax.plot(ends, ends, color="0.7", linestyle="--")
+    ax.plot(truth, predicted, "o", alpha=0.7)
+    return figure
+
+
+def null_distribution(null: np.ndarray, observed: float, p: float, name: str) -> Figure:
+    """Scores under relabelling, and the score that was observed."""
+    figure, ax = _axes(name.replace("_", " "), "relabellings")
+    ax.hist(null, bins=min(30, max(5, len(np.unique(null)))), color="0.75")
+    ax.axvline(observed, color="C3", label=f"observed {observed:.3f}, p = {p:.3g}")
+    ax.legend(frameon=False)
+    return figure
+
+
+def learning_curve(table: pd.DataFrame, score: str, chance: float | None) -> Figure:
+    """Score by training scans a class, one line a model; columns ``model``, ``n_per_class``, score."""
+    figure, ax = _axes("training scans a class", score.replace("_", " "), size=(6.2, 4))
+    for model, part in table.groupby("model", sort=False):
+        line = part.groupby("n_per_class")[score].agg(["mean", "sem"])
+        ax.errorbar(line.index, line["mean"], line["sem"].fillna(0), marker="o", label=model, capsize=2)
+    if chance is not None:
+        ax.axhline(chance, color="0.5", linestyle="--")
+    ax.legend(frameon=False, fontsize="small")
+    return figure

@@ -1,0 +1,61 @@
+"""The methods paragraph: what was done, in sentences to paste into a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from voxprior.validation import Result
+
+
+def methods_paragraph(
+    result: Result, done: Mapping[str, Mapping[str, str]], score: Mapping[str, str], permutation: Any
+) -> str:
+    """Sentences over data, preprocessing, model, split, metric, inference and software."""
+    sentences = [_data(result, done), _preprocessing(done), _model(done), _split(result, done)]
+    sentences.append(_outcome(score))
+    if permutation is not None:
+        sentences.append(permutation.sentence)
+    software = done["Software"]
+    sentences.append(f"Analyses used voxprior {software['voxprior']} with scikit-learn "
+                     f"{software['scikit-learn']} and nilearn {software['nilearn']}.")  # fmt: skip
+    return " ".join(s for s in sentences if s)
+
+
+def _data(result: Result, done: Mapping[str, Mapping[str, str]]) -> str:
+    data = done["Data"]
+    text = f"We decoded {data.get('samples', '?')} scans"
+    if "classes" in data:
+        text += f" ({data['classes']})"
+    if "groups (runs or subjects)" in data:
+        text += f" from {data['groups (runs or subjects)']} runs or subjects"
+    if "features" in data:
+        text += f", each of {int(data['features']):,} features"
+    return text + "."
+
+
+def _preprocessing(done: Mapping[str, Mapping[str, str]]) -> str:
+    steps = done.get("Preprocessing", {})
+    return "" if not steps else "Preprocessing: " + "; ".join(f"{k} {v}" for k, v in steps.items()) + "."
+
+
+def _model(done: Mapping[str, Mapping[str, str]]) -> str:
+    return f"The decoder was {done['Model']['estimator']} with the parameters listed below."
+
+
+def _split(result: Result, done: Mapping[str, Mapping[str, str]]) -> str:
+    split = done["Validation"]
+    text = f"It was tested on held-out scans by {split['split']} ({split['folds']} folds, seed {split['seed']})"
+    audit = [f for f in result.settings.get("audit", []) if f.get("overridden")]
+    if audit:
+        text += "; audit findings overridden: " + ", ".join(f["name"] for f in audit)
+    return text + "."
+
+
+def _outcome(score: Mapping[str, str]) -> str:
+    text = f"Mean {score['name']} over folds was {score['mean']}"
+    if score["interval"] != "-":
+        text += f" (95 % interval {score['interval']}, {score['method']})"
+    if score["chance"] != "-":
+        text += f" against a chance level of {score['chance']}"
+    return text + "."

@@ -1,0 +1,243 @@
+"""From a Result to a plain dictionary that says everything the page shows.
+
+The dictionary holds Python's own types only, so it is also the machine-readable report. What was done follows the
+COBIDAS items (data, preprocessing, model, hyper-parameters, split, metric, inference, software), once as
+tables and once as a paragraph to paste.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from voxprior.decision import average_repeats, confusion_table, reliability_curve, risk_coverage_curve
+from voxprior.report import figures
+from voxprior.report.methods import methods_paragraph
+from voxprior.validation import Result
+from voxprior.validation.intervals import score_interval
+from voxprior.validation.result import plain
+
+SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
+NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
+UNDECIDED = "undecided"
+
+
+def summarize(
+    result: Result,
+    *,
+    title: str = "Decoding report",
+    done: Mapping[str, Mapping[str, Any]] | None = None,
+    maps: Sequence[Mapping[str, str]] = (),
+    pictures: Sequence[tuple[str, Any]] = (),
+    names: Sequence[str] = (),
+    permutation: Any = None,
+    beside: Sequence[Mapping[str, Any]] = (),
+    learning: pd.DataFrame | None = None,
+) -> dict[str, Any]:
+    """Say in plain types what was done and what came out.
+
+    Parameters
+    ----------
+    result : Result
+        Of a validation run.
+    title : str
+        Heading of the page.
+    done : mapping of section to mapping of item to value
+        What the caller knows beyond the result: data, preprocessing and the like.
+    maps : sequence of dict
+        ``name``, ``image`` (data URI) and, if any, ``caption`` and ``viewer`` (HTML).
+    pictures : sequence of (title, Figure)
+        What the family draws.
+    names : sequence of str
+        Name of each sample, where the predictions are listed.
+    permutation : PermutationResult, optional
+        Test of the score against relabelled data.
+    beside : sequence of dict
+        Tables shown with the scores: ``caption``, ``columns``, ``rows``.
+    learning : DataFrame, optional
+        Learning curve: columns ``model``, ``n_per_class`` and scores.
+    """
+    sections = _done(result, done or {}, permutation)
+    rows = _score_rows(result)
+    summary: dict[str, Any] = {
+        "title": title,
+        "created": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        "software": {package: version(package) for package in SOFTWARE},
+        "incomplete": None if result.complete else _incomplete(result),
+        "headline": _headline(rows[0], permutation),
+        "scores": rows,
+        "beside": list(beside),
+        "audit": result.settings.get("audit", []),
+        "predictions": _predictions(result, names),
+        "maps": list(maps),
+        "done": sections,
+        "methods": methods_paragraph(result, sections, rows[0], permutation),
+        "classes": [], "priors": [], "probabilities": [], "truth": [], "confusion": [],
+    }  # fmt: skip
+    if result.task == "classification" and result.has_probabilities:
+        summary |= _decisions(result)
+    drawn = [*_figures(result, permutation, learning), *pictures]
+    summary["figures"] = [
+        {"title": name, "alt": name, "image": figures.as_uri(figure)} for name, figure in drawn
+    ]
+    return plain(summary)
+
+
+# ---------------------------------------------------------------- scores
+
+
+def chance_level(result: Result, score: str) -> float | None:
+    """Score of a decoder that ignores the images and states the class frequencies."""
+    if result.task == "regression":
+        return 0.0 if score == "r2" else None
+    share = result.predictions.drop_duplicates("sample")["y_true"].value_counts(normalize=True)
+    return {
+        "accuracy": float(share.max()),
+        "balanced_accuracy": 1 / len(result.classes),
+        "auc": 0.5,
+        "log_loss": float(-(share * np.log(share)).sum()),
+        "brier": float(0.5 * (1 - (share**2).sum())),
+    }.get(score)
+
+
+def _score_rows(result: Result) -> list[dict[str, Any]]:
+    rows = []
+    for name in result.score_names:
+        found = score_interval(result, name)
+        chance = chance_level(result, name)
+        rows.append(
+            {
+                "key": name,
+                "name": NAMES.get(name, name.replace("_", " ")),
+                "mean": _number(result.scores[name].mean()),
+                "interval": "-" if found is None else f"{found.low:.3f} to {found.high:.3f}",
+                "method": "-" if found is None else found.method,
+                "chance": "-" if chance is None else _number(chance),
+            }
+        )
+    return rows
+
+
+def _number(value: float) -> str:
+    return "-" if value is None or not np.isfinite(value) else f"{value:.3f}"
+
+
+def _headline(row: Mapping[str, str], permutation: Any) -> dict[str, str]:
+    text = f"{row['name'].capitalize()} {row['mean']}"
+    if row["interval"] != "-":
+        text += f", 95 % interval {row['interval']}"
+    if row["chance"] != "-":
+        text += f" (chance {row['chance']})"
+    return {"text": text + ".", "detail": "" if permutation is None else permutation.sentence}
+
+
+def _incomplete(result: Result) -> str:
+    planned = result.settings.get("n_folds", "?")
+    return f"This run was interrupted: {len(result.scores)} of {planned} folds are shown."
+
+
+# ---------------------------------------------------------------- predictions and decisions
+
+
+def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
+    table = result.predictions.copy()
+    if len(names):
+        table.insert(0, "scan", [names[i] for i in table["sample"]])
+    for column in table.columns[table.dtypes == float]:
+        table[column] = table[column].map(lambda v: f"{v:.3f}")
+    return {"columns": [str(c) for c in table.columns], "rows": table.astype(str).to_numpy().tolist()}
+
+
+def _decisions(result: Result) -> dict[str, Any]:
+    """What the page's controls work on: one row of probabilities a scan, repeats averaged."""
+    scans = _scans(result)
+    counts = np.bincount(scans.code, minlength=len(result.classes))
+    answer = scans.probabilities.argmax(axis=1)
+    table = confusion_table(scans.code, answer, range(len(result.classes)))
+    labels = [str(c) for c in result.classes]
+    rows = [{"decision": c, "counts": row} for c, row in zip(labels, table.to_numpy().tolist())]
+    return {
+        "classes": labels,
+        "priors": (counts / counts.sum()).tolist(),
+        "probabilities": np.round(scans.probabilities, 6).tolist(),
+        "truth": scans.code.tolist(),
+        "confusion": [*rows, {"decision": UNDECIDED, "counts": [0] * len(labels)}],
+    }
+
+
+def _scans(result: Result):
+    table = result.predictions
+    return average_repeats(
+        table["y_true"], result.probabilities(), result.classes, table["sample"], table["group"]
+    )
+
+
+# ---------------------------------------------------------------- figures
+
+
+def _figures(result: Result, permutation: Any, learning: pd.DataFrame | None) -> list[tuple]:
+    first = result.score_names[0]
+    chance = chance_level(result, first)
+    drawn = [("Score of every fold", figures.fold_scores(result.scores, first, chance))]
+    if result.task == "regression":
+        table = result.predictions
+        drawn.append(("Predicted against true", figures.predicted_against_true(
+            table["y_true"].to_numpy(float), table["y_pred"].to_numpy(float))))  # fmt: skip
+    elif result.has_probabilities:
+        drawn += _probability_figures(result)
+    if permutation is not None:
+        drawn.append(("Scores under relabelling", figures.null_distribution(
+            permutation.null, permutation.observed, permutation.p_value, first)))  # fmt: skip
+    if learning is not None:
+        score = first if first in learning else "accuracy"
+        drawn.append(("Learning curve", figures.learning_curve(learning, score, chance)))
+    return drawn
+
+
+def _probability_figures(result: Result) -> list[tuple]:
+    scans = _scans(result)
+    bins = reliability_curve(scans, n_draws=200)
+    curve = risk_coverage_curve(scans)
+    return [
+        ("ROC", figures.roc(scans.code, scans.probabilities, result.classes)),
+        (f"Reliability (expected calibration error {bins.ece:.2f})", figures.reliability(bins)),
+        ("Risk and coverage", figures.risk_coverage(curve.coverage, curve.risk)),
+    ]
+
+
+# ---------------------------------------------------------------- what was done
+
+
+def _done(result: Result, known: Mapping[str, Mapping[str, Any]], permutation: Any) -> dict[str, dict]:
+    settings = result.settings
+    counts = ", ".join(f"{c}: {n}" for c, n in settings.get("class_counts", {}).items())
+    sections: dict[str, dict[str, Any]] = {
+        "Data": {
+            "samples": settings.get("n_samples"),
+            "features": settings.get("n_features"),
+            "classes": counts or None,
+            "groups (runs or subjects)": settings.get("n_groups"),
+        },
+        "Model": {"estimator": settings.get("estimator")},
+        "Hyper-parameters": {k: v for k, v in settings.get("parameters", {}).items()},
+        "Validation": {
+            "split": settings.get("cv"),
+            "folds": settings.get("n_folds"),
+            "metric": result.score_names[0].replace("_", " "),
+            "seed": settings.get("random_state"),
+        },
+    }
+    if permutation is not None:
+        sections["Inference"] = {"permutation test": permutation.sentence}
+    for section, items in known.items():
+        sections[section] = sections.get(section, {}) | dict(items)
+    sections["Software"] = {package: version(package) for package in SOFTWARE}
+    return {
+        name: {k: str(v) for k, v in items.items() if v is not None and v != ""}
+        for name, items in sections.items()
+    }
