@@ -1,6 +1,11 @@
 """Sphinx configuration: warnings are errors in ``make docs``."""
 
+import sys
+from pathlib import Path
+
 import voxprior
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "voxprior"
 author = "The voxprior developers"
@@ -14,23 +19,34 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "docstrings",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 2
+default_role = "code"
 autosummary_generate = True
+autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
+# The gallery's scraper is a function, which Sphinx cannot keep between builds and need not.
 suppress_warnings = ["config.cache"]
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("figures.scrape",),
     "abort_on_example_error": True,
     "min_reported_time": 1,
     "remove_config_comments": True,
+    "show_memory": False,
 }
 
 html_theme = "furo"
 html_title = "voxprior"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
