@@ -1,0 +1,153 @@
+"""Adaptation against the recursion and against refitting; streaming against one fit."""
+
+import numpy as np
+import pytest
+
+from voxprior import RandomFieldClassifier
+from voxprior.models.fields.adaptation import adapt_class, adapted_variance
+from voxprior.models.fields.dual import dual_system, solve_field
+from voxprior.models.fields.likelihood import residual_variance
+from voxprior.models.fields.training import Recipe
+
+ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
+NEW = np.array([[1.0, 1, 0], [0, 2, 1]])
+
+
+def test_worked_example_three():
+    coef, intercept = adapt_class(ROWS, NEW, Recipe(gamma=0.1, bias=None))
+    np.testing.assert_allclose(coef[0], [0, 0.439082, 0.010943], atol=1e-6)
+    noise = residual_variance(solve_field(dual_system(ROWS, 0.1, None)).residual)
+    error = NEW - NEW @ coef.T - intercept
+    np.testing.assert_allclose(adapted_variance(noise, 4, error)[0], 0.927412, atol=1e-6)
+
+
+@pytest.mark.parametrize("bias", ["centered", "penalized", None])
+def test_literal_adaptation_is_a_refit_to_all_scans(rng, bias):
+    own, new = rng.normal(size=(6, 5)) + 1, rng.normal(size=(3, 5))
+    whole = solve_field(dual_system(np.vstack([own, new]), 0.4, bias))
+    coef, intercept = adapt_class(own, new, Recipe(gamma=0.4, bias=bias))
+    np.testing.assert_allclose(coef, whole.coef, rtol=1e-9, atol=1e-12)
+    # The filter that goes on, at a damping that is one but for rounding, arrives there too.
+    coef, intercept = adapt_class(own, new, Recipe(gamma=0.4, bias=bias), 1 - 1e-13)
+    np.testing.assert_allclose(coef, whole.coef, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(intercept, whole.intercept, rtol=1e-8, atol=1e-10)
+
+
+def test_damped_adaptation_against_the_recursion(rng):
+    own, new, d = rng.normal(size=(5, 4)), rng.normal(size=(3, 4)), 0.4
+    coef, _ = adapt_class(own, new, Recipe(gamma=0.5, bias=None), damping=d)
+    G, x = own[:, 1:], own[:, 0]
+    P = np.linalg.inv(0.5 * np.eye(3) + G.T @ G)
+    beta = P @ G.T @ x
+    for row in new:
+        g = row[1:]
+        D = d * P @ g / (g @ P @ g + 1)
+        beta = (np.eye(3) - np.outer(D, g)) @ beta + D * row[0]  # (1.26)
+        P = (np.eye(3) - np.outer(D, g)) @ P
+    np.testing.assert_allclose(coef[0, 1:], beta, rtol=1e-8)
+
+
+@pytest.mark.parametrize("mode", ["end", "each"])
+def test_no_damping_left_is_no_adaptation(rng, mode):
+    own, new = rng.normal(size=(6, 5)), rng.normal(size=(3, 5))
+    recipe = Recipe(gamma=0.5, r_eps=20.0, n_pseudo=4, mode=mode)
+    faint, _ = adapt_class(own, new, recipe, damping=1e-12)
+    more, _ = adapt_class(own, new, recipe, damping=0.9)
+    from voxprior.models.fields.training import train_class
+
+    trained = train_class(own, recipe)[0].coef
+    if mode == "end":
+        np.testing.assert_allclose(faint, trained, atol=1e-8)
+    assert not np.allclose(more, trained, atol=1e-3)
+
+
+def two_classes(rng, k=14, n=5):
+    X, y = rng.normal(size=(2 * k, n)), np.repeat([0, 1], k)
+    X[:k, 1] += X[:k, 0]
+    X[k:, 1] += 1.0 - X[k:, 0]
+    return X, y
+
+
+def test_assigned_scans_go_to_their_class_only(rng):
+    X, y = two_classes(rng)
+    model = RandomFieldClassifier(gamma=1.0, compression=None, adaptation="assigned").fit(X, y)
+    new = X[y == 0][:4] + 0.01
+    new = new[model.predict(new) == 0]
+    adapted = model.adapt(new)
+    np.testing.assert_array_equal(adapted.coef_[1], model.coef_[1])
+    np.testing.assert_array_equal(adapted.noise_[1], model.noise_[1])
+    Z = (np.vstack([X[y == 0], new]) - model.center_) / model.scale_
+    whole = solve_field(dual_system(Z, 1.0))
+    np.testing.assert_allclose(adapted.coef_[0], whole.coef, rtol=1e-8, atol=1e-10)
+
+
+def test_sigma_keeps_the_coefficients_and_the_original(rng):
+    X, y = two_classes(rng)
+    model = RandomFieldClassifier(gamma=1.0, compression=None, adaptation="sigma").fit(X, y)
+    before = model.noise_.copy()
+    adapted = model.adapt(X[:3])
+    np.testing.assert_array_equal(adapted.coef_, model.coef_)
+    np.testing.assert_array_equal(model.noise_, before)
+    Z = (X[:3] - model.center_) / model.scale_
+    error = Z - Z @ model.coef_[1].T - model.intercept_[1]
+    expected = (13 * before[1] + (error**2).sum(axis=0)) / 16
+    np.testing.assert_allclose(adapted.noise_[1], expected, rtol=1e-10)
+
+
+def test_adapt_says_what_it_needs(rng):
+    X, y = two_classes(rng)
+    model = RandomFieldClassifier(gamma=1.0, compression=None).fit(X, y)
+    with pytest.raises(ValueError, match="adaptation='literal'"):
+        model.adapt(X)
+    assert not hasattr(model, "scans_")
+
+
+@pytest.mark.parametrize("mode", ["end", "each"])
+@pytest.mark.parametrize("compression", [None, 0.5])
+@pytest.mark.parametrize("bias", ["centered", "penalized", None])
+def test_streaming_equals_one_fit(rng, mode, compression, bias):
+    X, y = two_classes(rng)
+    order = rng.permutation(len(X))
+    X, y = X[order], y[order]
+    parameters = {
+        "nodes": [0, 1, 3, 4],
+        "standardize": False,
+        "gamma": 0.5,
+        "compression": compression,
+        "mode": mode,
+        "n_pseudo": 5,
+        "bias": bias,
+        "temperature": 2.0,
+        "threshold": "tuned",
+    }
+    batch = RandomFieldClassifier(**parameters).fit(X, y)
+    stream = RandomFieldClassifier(**parameters)
+    for x, label in zip(X, y, strict=True):
+        stream.partial_fit(x[None], [label], classes=[0, 1])
+    np.testing.assert_allclose(stream.coef_, batch.coef_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(stream.noise_, batch.noise_, rtol=1e-8)
+    np.testing.assert_allclose(stream.predict_proba(X), batch.predict_proba(X), rtol=1e-7)
+
+
+def test_streaming_learns_the_same_temperature(rng):
+    X, y = two_classes(rng)
+    parameters = {"nodes": [0, 1, 2], "standardize": False, "gamma": 1.0, "compression": None}
+    batch = RandomFieldClassifier(**parameters).fit(X, y)
+    stream = RandomFieldClassifier(**parameters)
+    stream.partial_fit(X[:20], y[:20], classes=[0, 1]).partial_fit(X[20:], y[20:])
+    np.testing.assert_allclose(stream.temperature_, batch.temperature_, rtol=1e-8)
+
+
+def test_streaming_refuses_what_it_cannot_do_and_says_so(rng):
+    X, y = two_classes(rng)
+    with pytest.raises(AttributeError) as error:
+        RandomFieldClassifier().partial_fit(X, y, classes=[0, 1])
+    reason = str(error.value.__cause__ or error.value)
+    for word in ("nodes given", "standardize=False", "gamma and compression as numbers"):
+        assert word in reason
+    ready = RandomFieldClassifier(nodes=[0, 1], standardize=False, gamma=1.0, compression=None)
+    with pytest.raises(ValueError, match="classes="):
+        ready.partial_fit(X, y)
+    ready.partial_fit(X[:1], y[:1], classes=[0, 1])
+    with pytest.raises(ValueError, match="not in"):
+        ready.partial_fit(X[:1], [7])
