@@ -84,7 +84,12 @@ def test_shared_scope_equals_loops(oracle, scattered):
 
 def plain(**changes):
     return FeatureSharingNB(
-        means="none", variances="none", variance_scope="class", ddof=0, **changes
+        means="none",
+        variances="none",
+        variance_scope="class",
+        ddof=0,
+        calibration=None,
+        **changes,
     )
 
 
@@ -233,7 +238,7 @@ def test_standard_hierarchical_model_shrinks_to_the_grand_mean(scattered):
     model = FeatureSharingNB(means="all", variance_scope="class").fit(X, y)
     for c, label in enumerate(model.classes_):
         mean, N = X[y == label].mean(axis=0), sum(y == label)
-        mu, tau2, sigma2 = mean.mean(), mean.var(), model.var_[c, 0]
+        mu, tau2, sigma2 = mean.mean(), mean.var(), model.var_[c]
         theta = (N / sigma2 * mean + mu / tau2) / (N / sigma2 + 1 / tau2)
         np.testing.assert_allclose(model.theta_[c], theta)
     with pytest.raises(ValueError, match="knows no mean_map='scale'"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -15,8 +14,24 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from voxprior.models.sharing.calibration import (
+    Calibration,
+    Sketch,
+    calibrate,
+    joined,
+    sketch,
+    tempered,
+    without,
+)
 from voxprior.models.sharing.groups import voxel_groups
-from voxprior.models.sharing.means import PriorMeans, grand_prior, group_prior, no_prior, shrink
+from voxprior.models.sharing.means import (
+    PriorMeans,
+    chosen_map,
+    grand_prior,
+    group_prior,
+    no_prior,
+    shrink,
+)
 from voxprior.models.sharing.scores import log_joint
 from voxprior.models.sharing.statistics import ClassStatistics, class_statistics, merge, remove
 from voxprior.models.sharing.variances import Variances, share_variances
@@ -45,13 +60,13 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         The group whose mean courses a voxel is shrunk toward: its spatial neighbours, all
         features, nobody, or the members of its row in a matrix of non-negative weights (the
         diagonal is ignored).
-    mean_map : {"auto", "identity", "scale", "affine"}
+    mean_map : {"identity", "auto", "scale", "affine"}
         How a member's mean course predicts the voxel's: as it is, scaled (β through the origin,
         as published), or with an intercept. ``auto`` is ``scale`` with T >= 2 time points and
         ``identity`` at T = 1, where a scaled neighbour predicts any mean exactly.
-    variances : {"median", "mean", "moderated", "neighbors", "none"}
-        One variance for all features (their median or mean), each feature's own drawn toward a
-        common one as far as the data say, the mean of the neighbours', or each its own.
+    variances : {"moderated", "median", "mean", "neighbors", "none"}
+        Each feature's own, drawn toward a common one as far as the data say; one for all features,
+        their median (as published) or mean; the mean of the neighbours'; or each its own.
     variance_scope : {"shared", "class"}
         Estimate variances from all classes' residuals, or class by class as published. With
         ``shared`` and ``median`` or ``mean`` the decision is the nearest (shared) class mean.
@@ -61,8 +76,8 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         Divisor G - tau_ddof of τ².
     tau_floor : float
         Smallest τ², in units of the sample mean's variance σ²/N.
-    beta : {"class", "pooled"}
-        Fit the maps on each class's courses, or on all classes' joined.
+    beta : {"pooled", "class"}
+        Fit the maps on all classes' mean courses joined, or class by class as published.
     median_correction : bool
         Divide the median variance by its expected value in units of σ² (.455 at N = 2).
     var_smoothing : float
@@ -74,6 +89,10 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         Neighbours are the voxels within this distance instead.
     priors : array of shape (C,), optional
         Class probabilities, in the order of ``classes_``; training frequencies by default.
+    calibration : {"effective", None}
+        ``effective`` weighs the evidence by what dependent features and few examples are really
+        worth, so that probabilities can be believed; the order of the classes stays. None gives
+        the probabilities of naive Bayes, which are 0 or 1 with many features.
 
     Attributes
     ----------
@@ -86,6 +105,11 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         Class means, and sums of squared deviations, of the examples themselves.
     group_size_ : array of shape (V,)
         Voxels that informed each voxel's mean (the average over classes).
+    temperature_, degrees_ : float
+        With ``calibration``, the nats of naive Bayes that are worth one, and the degrees of
+        freedom of the Student predictive.
+    sketch_, sketch_codes_ : arrays of shape (n, at most 2048) and (n,)
+        With ``calibration``, the examples at a sample of the features, and their class numbers.
     n_features_in_ : int
 
     References
@@ -121,24 +145,26 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         "connectivity": [Options(Integral, {6, 18, 26})],
         "radius": [Interval(Real, 0, None, closed="neither"), None],
         "priors": ["array-like", None],
+        "calibration": [StrOptions({"effective"}), None],
     }
 
     def __init__(
         self,
         space: VoxelSpace | None = None,
         means: Any = "neighbors",
-        mean_map: str = "auto",
-        variances: str = "median",
+        mean_map: str = "identity",
+        variances: str = "moderated",
         variance_scope: str = "shared",
         ddof: int = 1,
         tau_ddof: int = 0,
         tau_floor: float = 0.0,
-        beta: str = "class",
+        beta: str = "pooled",
         median_correction: bool = False,
         var_smoothing: float = 1e-9,
         connectivity: Literal[6, 18, 26] = 26,
         radius: float | None = None,
         priors: Any = None,
+        calibration: str | None = "effective",
     ):
         self.space = space
         self.means = means
@@ -154,6 +180,7 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         self.connectivity = connectivity
         self.radius = radius
         self.priors = priors
+        self.calibration = calibration
 
     @classmethod
     def paper(cls, space: VoxelSpace | None = None, **changes: Any) -> FeatureSharingNB:
@@ -164,7 +191,13 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         >>> FeatureSharingNB.paper().variance_scope
         'class'
         """
-        printed = {"mean_map": "scale", "variance_scope": "class"}
+        printed = {
+            "mean_map": "scale",
+            "beta": "class",
+            "variances": "median",
+            "variance_scope": "class",
+            "calibration": None,
+        }
         return cls(space=space, **(printed | changes))
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -189,7 +222,7 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
                 f"At least 2 classes are needed, got 1 class: {self.classes_[0]!r} in all of "
                 f"{len(y)} examples."
             )
-        self._keep(class_statistics(X, codes, len(self.classes_)))
+        self._remember(class_statistics(X, codes, len(self.classes_)), sketch(X, codes))
         self._settle()
         return self
 
@@ -201,42 +234,48 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         variance the model does not predict.
         """
         first = not hasattr(self, "class_count_")
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
         X, y = self._validated(X, y, reset=first)
         if first:
-            if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit.")
             self.classes_ = np.unique(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={classes!r} is not the same as on the last call to "
-                             f"partial_fit: {self.classes_!r}.")  # fmt: skip
-        new = class_statistics(X, self._codes(y), len(self.classes_))
-        self._keep(new if first else merge(self._statistics(), new))
-        if self._ready():
-            self._settle()
-        return self
+            raise ValueError(
+                f"classes={classes!r} is not the same as on the last call to partial_fit: "
+                f"{self.classes_!r}."
+            )
+        codes = self._codes(y)
+        new, kept = class_statistics(X, codes, len(self.classes_)), sketch(X, codes)
+        if not first:
+            new = merge(self._statistics(), new)
+            kept = kept if self.calibration is None else joined(self._sketch(), kept)
+        self._remember(new, kept)
+        return self._settle_if_ready()
 
     def forget(self, X, y):
         """Take examples out again, exactly; the result is that of a fit that never saw them."""
         check_is_fitted(self, "class_count_")
         X, y = self._validated(X, y, reset=False)
-        gone = class_statistics(X, self._codes(y), len(self.classes_))
-        self._keep(remove(self._statistics(), gone))
-        if self._ready():
-            self._settle()
-        elif hasattr(self, "theta_"):
-            del self.theta_, self.var_
-        return self
+        codes = self._codes(y)
+        gone, left = class_statistics(X, codes, len(self.classes_)), sketch(X, codes)
+        if self.calibration is not None:
+            left = without(self._sketch(), left)
+        self._remember(remove(self._statistics(), gone), left)
+        return self._settle_if_ready()
 
     def predict_joint_log_proba(self, X):
-        """Log joint probabilities log P(c) + log p(x | c), an array (n, C)."""
-        self._check_ready()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        """Log joint probabilities log P(c) + log p(x | c) of naive Bayes, uncalibrated, (n, C)."""
         with np.errstate(divide="ignore"):
-            return log_joint(X, self.theta_, self.var_, np.log(self.class_prior_))
+            return self._log_likelihood(X) + np.log(self.class_prior_)
 
     def predict_log_proba(self, X):
         """Log class probabilities, an array (n, C)."""
-        scores = self.predict_joint_log_proba(X)
+        evidence = self._log_likelihood(X)
+        if self.calibration is not None:
+            nu, dimension = self.degrees_, len(self.classes_) - 1
+            evidence = tempered(evidence, Calibration(1 / self.temperature_, nu, dimension))
+        with np.errstate(divide="ignore"):
+            scores = evidence + np.log(self.class_prior_)
         return scores - logsumexp(scores, axis=1, keepdims=True)
 
     def predict_proba(self, X):
@@ -245,7 +284,7 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """The most probable class of each scan."""
-        best = self.predict_joint_log_proba(X).argmax(axis=1)
+        best = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[best]
 
     def voxel_maps(self) -> dict[str, np.ndarray]:
@@ -265,6 +304,11 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         maps["discriminability"] = between / (share * self.var_).sum(axis=0)
         maps["group_size"] = self.group_size_
         return maps
+
+    def _log_likelihood(self, X) -> np.ndarray:
+        self._check_ready()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return log_joint(X, self.theta_, self.var_, np.zeros(len(self.classes_)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
@@ -286,14 +330,22 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
     def _statistics(self) -> ClassStatistics:
         return ClassStatistics(self.class_count_, self.mean_, self.m2_)
 
-    def _keep(self, statistics: ClassStatistics) -> None:
-        self.class_count_, self.mean_, self.m2_ = statistics
+    def _sketch(self) -> Sketch:
+        return Sketch(self.sketch_, self.sketch_codes_)
 
-    def _ready(self) -> bool:
-        count = self.class_count_
-        if self.variance_scope == "shared":
-            return bool(count.min() >= 1 and count.sum() > self.ddof * len(count))
-        return bool(count.min() > self.ddof)
+    def _remember(self, statistics: ClassStatistics, kept: Sketch) -> None:
+        self.class_count_, self.mean_, self.m2_ = statistics
+        if self.calibration is not None:
+            self.sketch_, self.sketch_codes_ = kept
+
+    def _settle_if_ready(self) -> FeatureSharingNB:
+        count, shared = self.class_count_, self.variance_scope == "shared"
+        enough = count.sum() > len(count) if shared else count.min() > self.ddof
+        if count.min() > 0 and enough:
+            self._settle()
+        elif hasattr(self, "theta_"):
+            del self.theta_, self.var_
+        return self
 
     def _check_ready(self) -> None:
         if hasattr(self, "class_count_") and not hasattr(self, "theta_"):
@@ -313,10 +365,16 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         prior = self._prior(statistics.mean, groups)
         # Step 4: shrinkage.
         noise = variances.value / statistics.count[:, None]
-        self.theta_, _ = shrink(statistics.mean, prior, noise, self.tau_floor)
+        self.theta_, weight = shrink(statistics.mean, prior, noise, self.tau_floor)
         self.var_ = np.array(np.broadcast_to(variances.value, self.theta_.shape))
         self.class_prior_ = self._priors(statistics.count)
         self.group_size_ = prior.size.mean(axis=0)
+        if self.calibration is not None:
+            found = calibrate(
+                self._sketch(), statistics, self.theta_, self.var_, weight,
+                prior.leverage, float(variances.inflation.mean()),
+            )  # fmt: skip
+            self.temperature_, self.degrees_ = 1 / found.kappa, found.nu
 
     def _groups(self) -> sparse.csr_array:
         return voxel_groups(
@@ -330,28 +388,18 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         )  # fmt: skip
 
     def _prior(self, means: np.ndarray, groups: sparse.csr_array) -> PriorMeans:
-        if isinstance(self.means, str) and self.means == "none":
+        named = isinstance(self.means, str)
+        if named and self.means == "none":
             return no_prior(means, groups.shape[0])
-        n_times = means.shape[1] // groups.shape[0]
-        if isinstance(self.means, str) and self.means == "all":
+        if named and self.means == "all":
             if self.mean_map in ("scale", "affine"):
                 raise ValueError(
                     f"means='all' shrinks to the grand mean and knows no mean_map={self.mean_map!r}"
                     ": use mean_map='auto' or 'identity', or a group matrix."
                 )
             return grand_prior(means, self.tau_ddof)
-        mean_map = self.mean_map
-        if mean_map == "auto":
-            mean_map = "scale" if n_times > 1 else "identity"
-        needed = {"identity": 1, "scale": 2, "affine": 3}[mean_map]
-        if n_times < needed and groups.nnz:
-            warnings.warn(
-                f"mean_map={mean_map!r} with {n_times} time points lets every neighbour predict a "
-                f"voxel exactly, so means are not shared: it needs {needed} time points or more. "
-                "Use mean_map='identity'.",
-                UserWarning,
-                stacklevel=4,
-            )
+        n_times = means.shape[1] // groups.shape[0]
+        mean_map = chosen_map(self.mean_map, n_times, sharing=groups.nnz > 0)
         return group_prior(means, groups, mean_map, self.tau_ddof, self.beta == "pooled")
 
     def _priors(self, count: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ Reference: M. Palatucci, T. M. Mitchell, "Classification in very high dimensiona
 handfuls of examples", ECML/PKDD 2007, equations (2)-(5) and (8).
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -38,14 +39,42 @@ from numba import njit, prange
 from scipy import sparse
 
 _MAPS = {"identity": 0, "scale": 1, "affine": 2}
+_COEFFICIENTS = {"identity": 0, "scale": 1, "affine": 2}
 
 
 class PriorMeans(NamedTuple):
-    """Hyper-means μ̂ (C, J), hyper-variances τ̂² (C, J) and group sizes (C, V)."""
+    """Hyper-means μ̂ (C, J), hyper-variances τ̂² (C, J), group sizes (C, V) and leverage.
+
+    ``leverage`` is the derivative ∂μ̂_j/∂X̄_j: how much a fitted map repeats the mean it was
+    fitted to. A map with p coefficients has p/T of it.
+    """
 
     mean: np.ndarray
     variance: np.ndarray
     size: np.ndarray
+    leverage: float = 0.0
+
+
+def chosen_map(mean_map: str, n_times: int, sharing: bool = True) -> str:
+    """The map ``auto`` stands for; warn where a named one predicts every voxel exactly.
+
+    Examples
+    --------
+    >>> chosen_map("auto", n_times=1), chosen_map("auto", n_times=16)
+    ('identity', 'scale')
+    """
+    if mean_map == "auto":
+        return "scale" if n_times > 1 else "identity"
+    needed = _COEFFICIENTS[mean_map] + 1
+    if n_times < needed and sharing:
+        warnings.warn(
+            f"mean_map={mean_map!r} with {n_times} time points lets every neighbour predict a "
+            f"voxel exactly, so means are not shared: it needs {needed} time points or more. "
+            "Use mean_map='identity'.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return mean_map
 
 
 def group_prior(
@@ -102,7 +131,8 @@ def group_prior(
             _MAPS[mean_map], tau_ddof, out[0], out[1], size[c],
         )  # fmt: skip
         mean[c], variance[c] = out[0].T.ravel(), out[1].T.ravel()
-    return PriorMeans(mean, variance, size)
+    fitted_on = (means.size if pooled_maps else means.shape[1]) // V
+    return PriorMeans(mean, variance, size, _COEFFICIENTS[mean_map] / fitted_on)
 
 
 def grand_prior(means: np.ndarray, tau_ddof: int = 0) -> PriorMeans:

@@ -22,6 +22,7 @@ symbol     variable          shape         meaning
 S²         ``sample``        (R, J)        sample variances; R = C, or 1 shared over classes
 d          ``degrees``       (R,)          their degrees of freedom
 σ̂²         ``value``         (R, J)        shared variances
+σ²/σ̂²      ``inflation``     (R,)          what a variance is short of the truth on average
 d₀, s₀²    ``prior_degrees``, ``centre``   of the inverse-χ² prior, a row
 ========== ================= ============= ============================================
 
@@ -41,10 +42,11 @@ from voxprior.models.sharing.statistics import ClassStatistics, pooled
 
 
 class Variances(NamedTuple):
-    """Variances (R, J) and the degrees of freedom (R,) each of them rests on (∞ when pooled)."""
+    """Variances (R, J), the degrees of freedom (R,) each rests on, and the mean of σ²/σ̂² (R,)."""
 
     value: np.ndarray
     degrees: np.ndarray
+    inflation: np.ndarray
 
 
 def sample_variances(statistics: ClassStatistics, scope: str = "class", ddof: int = 1) -> Variances:
@@ -70,7 +72,8 @@ def sample_variances(statistics: ClassStatistics, scope: str = "class", ddof: in
         divisor, degrees = count - ddof, count - 1
     if np.any(divisor <= 0):
         _refuse(count, scope)
-    return Variances(m2 / divisor[:, None], degrees.astype(float))
+    bias = divisor / np.maximum(degrees, 1)
+    return Variances(m2 / divisor[:, None], degrees.astype(float), bias)
 
 
 def share_variances(
@@ -114,13 +117,13 @@ def share_variances(
     >>> share_variances(class_statistics(X, np.array([0, 0]), 1)).value
     array([[2., 2., 2.]])
     """
-    sample, degrees = sample_variances(statistics, scope, ddof)
+    sample, degrees, bias = sample_variances(statistics, scope, ddof)
     if rule == "neighbors" and groups is not None:
         sample = _neighbour_average(sample, groups)
     if rule in ("none", "neighbors"):
-        return Variances(_smoothed(sample, statistics, var_smoothing), degrees)
+        return Variances(_smoothed(sample, statistics, var_smoothing), degrees, bias)
     if rule == "moderated":
-        return _moderated(sample, degrees)
+        return _moderated(sample, degrees, bias)
     one = np.median(sample, axis=1) if rule == "median" else sample.mean(axis=1)
     if rule == "median" and median_correction:
         one = one * (degrees + (1 - ddof) * _classes(statistics, scope)) / chi2.median(degrees)
@@ -131,7 +134,7 @@ def share_variances(
             "variances='mean'."
         )
     shared = np.broadcast_to(one[:, None], sample.shape)
-    return Variances(shared, np.full(len(one), np.inf))
+    return Variances(shared, np.full(len(one), np.inf), bias * sample.mean(axis=1) / one)
 
 
 def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float]:
@@ -161,14 +164,17 @@ def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float
     return float(d0), float(np.exp(level + digamma(d0 / 2) - np.log(d0 / 2)))
 
 
-def _moderated(sample: np.ndarray, degrees: np.ndarray) -> Variances:
+def _moderated(sample: np.ndarray, degrees: np.ndarray, bias: np.ndarray) -> Variances:
     value, total = np.empty_like(sample), np.empty(len(sample))
     for r, d in enumerate(degrees):
         prior_degrees, centre = inverse_chi2_prior(sample[r], d)
         keep = d / (prior_degrees + d)
         value[r] = (1 - keep) * centre + keep * sample[r]
         total[r] = prior_degrees + d
-    return Variances(value, total)
+    # The posterior mean of σ² is ν/(ν − 2) times the moderated variance, which is 1/E[1/σ²];
+    # below ν = 4 it hardly exists and 2 stands in for it.
+    excess = 2 / (np.maximum(total, 4.0) - 2)
+    return Variances(value, total, bias * (1 + excess))
 
 
 def _neighbour_average(sample: np.ndarray, groups: sparse.csr_array) -> np.ndarray:

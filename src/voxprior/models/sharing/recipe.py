@@ -1,0 +1,108 @@
+"""few_shot_decoder: what decodes best from two runs, assembled from its parts.
+
+    1. whiten    remove the noise covariance of the training runs' volumes, learned without labels
+    2. average   one pattern a trial: the mean over its time points
+    3. classify  Gaussian naive Bayes with moderated variances shared over classes, means shared
+                 between neighbouring voxels, and calibrated probabilities
+
+Trials must come with each run's own drift and mean removed (linear detrending, then centring on the
+mean over the run), whatever the classifier: no classifier survives without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from voxprior.models.noise import NoiseWhitening
+from voxprior.models.sharing.estimator import FeatureSharingNB
+from voxprior.space import VoxelSpace
+
+
+def few_shot_decoder(
+    space: VoxelSpace | None = None, volumes: Any = None, whiten: bool = True, **changes: Any
+) -> Pipeline:
+    """Assemble whitening, averaging and feature sharing for a handful of trials.
+
+    Parameters
+    ----------
+    space : VoxelSpace, optional
+        Where the voxels are. Without one a sample is a single volume and has no neighbours.
+    volumes : array of shape (n_volumes, V), optional
+        Volumes of the training runs, rest included, cleaned as the trials were; about a hundred
+        are needed. Without them the trials' own time points are used.
+    whiten : bool
+        False leaves whitening out, for data that are whitened already or have too few volumes.
+    **changes
+        Parameters of :class:`FeatureSharingNB` to change.
+
+    Returns
+    -------
+    sklearn.pipeline.Pipeline
+        Steps ``whiten``, ``average`` and ``classify``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior import VoxelSpace
+    >>> from voxprior.models.sharing import few_shot_decoder
+    >>> rng = np.random.default_rng(0)
+    >>> space = VoxelSpace.grid((5, 5))
+    >>> pattern, y = rng.normal(size=25), np.array([0, 1] * 4)
+    >>> X = rng.normal(size=(8, 9 * 25)) + np.where(y, 1, -1)[:, None] * np.tile(pattern, 9)
+    >>> few_shot_decoder(space).fit(X, y).score(X, y)
+    1.0
+    """
+    steps: list[tuple[str, Any]] = [("whiten", NoiseWhitening(space, volumes))] if whiten else []
+    steps += [("average", TimeAverage(space)), ("classify", FeatureSharingNB(space, **changes))]
+    return Pipeline(steps)
+
+
+class TimeAverage(TransformerMixin, BaseEstimator):
+    """Average the time points of time-major samples: (n, T V) to (n, V).
+
+    Parameters
+    ----------
+    space : VoxelSpace, optional
+        Tells the number V of voxels. Without one a sample is a single volume and stays as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior import VoxelSpace
+    >>> TimeAverage(VoxelSpace.grid((2,))).fit_transform(np.array([[1.0, 2.0, 3.0, 6.0]]))
+    array([[2., 4.]])
+    """
+
+    _parameter_constraints: ClassVar[dict] = {"space": [VoxelSpace, None]}
+
+    def __init__(self, space: VoxelSpace | None = None):
+        self.space = space
+
+    def fit(self, X, y=None):
+        """Check that the features are whole volumes."""
+        self._validate_params()
+        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        n_voxels = self.n_features_in_ if self.space is None else self.space.n_voxels
+        if self.n_features_in_ % n_voxels:
+            raise ValueError(
+                f"X has {self.n_features_in_} features, which is not a multiple of the {n_voxels} "
+                "voxels of the space: samples must hold whole volumes, time-major."
+            )
+        self.n_voxels_ = n_voxels
+        return self
+
+    def transform(self, X):
+        """Mean over time points, summed in float64."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return X.reshape(len(X), -1, self.n_voxels_).mean(axis=1, dtype=np.float64)
+
+    def get_feature_names_out(self, input_features=None):
+        """``voxel0``, ``voxel1``, ..."""
+        check_is_fitted(self)
+        return np.array([f"voxel{v}" for v in range(self.n_voxels_)], dtype=object)
