@@ -32,7 +32,12 @@ def _cell(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def save(path: Path, title: str, sections: Mapping[str, Sequence[Mapping[str, object]] | str], note: str = "") -> None:
+def save(
+    path: Path,
+    title: str,
+    sections: Mapping[str, Sequence[Mapping[str, object]] | str],
+    note: str = "",
+) -> None:
     """Write ``# title``, a note, then one section a table (or a paragraph); print it too."""
     parts = [f"# {title}"] + ([note] if note else [])
     for heading, body in sections.items():

@@ -46,9 +46,9 @@ def _model(done: Mapping[str, Mapping[str, str]]) -> str:
 def _split(result: Result, done: Mapping[str, Mapping[str, str]]) -> str:
     split = done["Validation"]
     text = f"It was tested on held-out scans by {split['split']} ({split['folds']} folds, seed {split['seed']})"
-    audit = [f for f in result.settings.get("audit", []) if f.get("overridden")]
-    if audit:
-        text += "; audit findings overridden: " + ", ".join(f["name"] for f in audit)
+    allowed = [finding.name for finding in result.findings if finding.allowed]
+    if allowed:
+        text += "; audit findings overridden: " + ", ".join(allowed)
     return text + "."
 
 

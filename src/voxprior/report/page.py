@@ -41,9 +41,9 @@ def render(summary: dict[str, Any]) -> str:
 
 
 def _embedded(summary: dict[str, Any]) -> str:
-    """The numbers the page's script works on; ``</`` is escaped so that no label can end the script."""
+    """The numbers the page's script works on; ``<`` is escaped so that no label can end the script."""
     keys = ("classes", "priors", "probabilities", "truth")
-    return json.dumps({key: summary.get(key) for key in keys}).replace("</", "<\\/")
+    return json.dumps({key: summary.get(key) for key in keys}).replace("<", "\\u003c")
 
 
 @dataclass(frozen=True)

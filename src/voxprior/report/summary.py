@@ -19,8 +19,12 @@ from voxprior.decision import average_repeats, confusion_table, reliability_curv
 from voxprior.report import figures
 from voxprior.report.methods import methods_paragraph
 from voxprior.validation import Result
-from voxprior.validation.intervals import score_interval
 from voxprior.validation.result import plain
+
+try:
+    from voxprior.validation.intervals import score_interval
+except ImportError:
+    score_interval = lambda result, name: None
 
 SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
 NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
@@ -72,7 +76,7 @@ def summarize(
         "headline": _headline(rows[0], permutation),
         "scores": rows,
         "beside": list(beside),
-        "audit": result.settings.get("audit", []),
+        "audit": [finding.to_dict() for finding in result.findings],
         "predictions": _predictions(result, names),
         "maps": list(maps),
         "done": sections,

@@ -1,0 +1,63 @@
+"""The report as data and as text: what a page says must come from the result."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+
+from voxprior.report import render, summarize
+from voxprior.report.summary import chance_level
+from voxprior.validation import cross_validate
+
+
+@pytest.fixture(scope="module")
+def result():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["<b>face</b>", "house"], 12)
+    X = rng.normal(size=(24, 30)) + 0.5 * (y == "house")[:, None]
+    return cross_validate(LogisticRegression(), X, y, np.tile(np.arange(4), 6))
+
+
+def test_summary_is_plain_and_says_what_the_result_says(result):
+    summary = summarize(result, title="A study", done={"Data": {"scanner": "3 T"}})
+    assert json.loads(json.dumps(summary)) == summary
+    first = summary["scores"][0]
+    assert first["key"] == "accuracy"
+    assert float(first["mean"]) == pytest.approx(result.scores["accuracy"].mean(), abs=1e-3)
+    counts = np.array([row["counts"] for row in summary["confusion"]])
+    assert counts.sum() == 24
+    right = result.predictions["y_true"] == result.predictions["y_pred"]
+    assert counts.diagonal().sum() == right.sum()
+    assert summary["done"]["Data"]["scanner"] == "3 T"
+    assert "LogisticRegression" in summary["methods"]
+
+
+def test_page_is_self_contained_and_escapes_labels(result):
+    page = render(summarize(result, title="<script>alert(1)</script>"))
+    assert "<script>alert(1)" not in page
+    assert "<b>face" not in page
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert "http" not in re.sub(r"data:image[^\"]*", "", page).replace("http-equiv", "")
+
+
+def test_page_without_probabilities_has_no_controls():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 5)), rng.normal(size=20)
+    regression = render(summarize(cross_validate(Ridge(), X, y, cv=4)))
+    assert 'id="reject"' not in regression
+    assert "R²" in regression
+
+
+def test_chance_is_what_frequencies_reach():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 1], 10)
+    result = cross_validate(GaussianNB(), rng.normal(size=(30, 4)), y, cv=5)
+    assert chance_level(result, "accuracy") == pytest.approx(2 / 3)
+    assert chance_level(result, "balanced_accuracy") == pytest.approx(1 / 2)
+    assert chance_level(result, "log_loss") == pytest.approx(
+        -(np.log(2 / 3) * 2 + np.log(1 / 3)) / 3
+    )
+    assert chance_level(result, "brier") == pytest.approx(0.5 * (1 - 4 / 9 - 1 / 9))

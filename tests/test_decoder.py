@@ -1,0 +1,142 @@
+"""The Decoder: images in, predictions, maps and files out."""
+
+import nibabel
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from voxprior import Decoder, FeatureSharingNB, GPRegressor
+from voxprior.decoder import model_maps, prepared
+from voxprior.images import load_maps, load_runs
+from voxprior.validation.audit import AuditError
+
+AFFINE = np.diag([3.0, 3, 3, 1])
+
+
+@pytest.fixture(scope="module")
+def study():
+    """Sixteen maps with a blob, their labels and runs."""
+    rng = np.random.default_rng(0)
+    y = np.tile(["face", "house"], 8)
+    values = rng.normal(size=(16, 5, 5, 4)).astype("f4")
+    values[y == "face", 1:4, 1:4, 1:3] += 1.2
+    images = [nibabel.Nifti1Image(v, AFFINE) for v in values]
+    return images, y, np.repeat(np.arange(4), 4)
+
+
+def test_one_scan_is_scored_as_in_the_batch(study):
+    images, y, _ = study
+    decoder = Decoder().fit(images, y)
+    together = decoder.predict_proba(images)
+    alone = np.concatenate([decoder.predict_proba(image) for image in images])
+    assert_allclose(np.log(alone), np.log(together), rtol=1e-9)
+
+
+def test_space_reaches_the_estimator_wherever_it_sits(study):
+    images, y, _ = study
+    data = load_maps(images, y)
+    model = prepared(make_pipeline(PCA(), FeatureSharingNB()), data)
+    assert model.get_params()["pipeline__featuresharingnb__space"] == data.space
+    kept = prepared(FeatureSharingNB(space=data.space.take(np.arange(3))), data)
+    assert kept[-1].space.n_voxels == 3
+
+
+def test_maps_are_images_in_the_space_of_the_input(study):
+    images, y, _ = study
+    for name, image in Decoder().fit(images, y).maps_.items():
+        assert image.shape == (5, 5, 4), name
+        assert_allclose(image.affine, AFFINE)
+
+
+def test_weights_are_led_back_through_selection_and_projection(study):
+    images, y, _ = study
+    X = load_maps(images, y).X
+    steps = make_pipeline(SelectKBest(k=30), PCA(5), LogisticRegression()).fit(X, y)
+    weights = model_maps(steps)["weights"]
+    chosen = steps[0].get_support()
+    assert weights.shape == (X.shape[1],)
+    assert not weights[~chosen].any()
+    centred = X[:, chosen] - X[:, chosen].mean(axis=0)
+    assert_allclose(
+        centred @ weights[chosen] + steps[-1].intercept_, steps.decision_function(X), rtol=1e-3
+    )
+
+
+def test_save_and_load_say_the_same(study, tmp_path):
+    images, y, _ = study
+    decoder = Decoder(smoothing_fwhm=4.0).fit(images, y)
+    path = decoder.save(tmp_path / "model.skops")
+    again = Decoder.load(path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert_allclose(again.predict_proba(images), decoder.predict_proba(images), rtol=1e-12)
+    assert again.masker_ == decoder.masker_
+
+
+def test_loading_refuses_what_is_no_model(study, tmp_path):
+    images, y, _ = study
+    with pytest.raises(FileNotFoundError, match=r"no such model"):
+        Decoder.load(tmp_path / "absent.skops")
+    (tmp_path / "text.skops").write_text("hello")
+    with pytest.raises(ValueError, match=r"text.skops: is no model"):
+        Decoder.load(tmp_path / "text.skops")
+
+
+def test_loading_warns_of_other_versions(study, tmp_path, monkeypatch):
+    images, y, _ = study
+    path = Decoder().fit(images, y).save(tmp_path / "model.skops")
+    monkeypatch.setattr("voxprior.decoder.version", lambda package: "99")
+    with pytest.warns(UserWarning, match=r"was saved with voxprior"):
+        Decoder.load(path)
+
+
+def test_another_grid_is_refused(study):
+    images, y, _ = study
+    decoder = Decoder().fit(images, y)
+    other = nibabel.Nifti1Image(np.zeros((6, 5, 4), "f4"), AFFINE)
+    with pytest.raises(ValueError, match=r"6 x 5 x 4"):
+        decoder.predict(other)
+    assert Decoder(resample=True).fit(images, y).predict(other).shape == (1,)
+
+
+def test_evaluate_audits_the_split(study):
+    images, y, groups = study
+    decoder = Decoder()
+    result = decoder.evaluate(images, y, groups)
+    assert len(result.scores) == 4
+    assert result.scores["accuracy"].mean() > 0.6
+    with pytest.raises(AuditError, match=r"shared-group"):
+        decoder.evaluate(images, y, groups, cv=[(np.arange(2, 16), np.arange(2))])
+
+
+def test_runs_come_as_a_dataset(study):
+    rng = np.random.default_rng(0)
+    labels = np.tile(["rest", "face", "face", "rest", "house", "house"], 4)
+    run = rng.normal(size=(4, 4, 3, 24)).astype("f4")
+    run[..., labels == "face"] += 1.0
+    data = load_runs([nibabel.Nifti1Image(run, AFFINE)] * 2, labels=[labels, labels], mask="data")
+    decoder = Decoder().fit(data)
+    assert decoder.predict(data).shape == data.y.shape
+    with pytest.raises(ValueError, match=r"already read: leave smoothing_fwhm"):
+        Decoder(smoothing_fwhm=3.0).fit(data)
+
+
+def test_regression_from_images(study):
+    images, _, _ = study
+    age = np.array([image.get_fdata()[2, 2].mean() for image in images])
+    decoder = Decoder(GPRegressor()).fit(images, age)
+    assert np.corrcoef(decoder.predict(images), age)[0, 1] > 0.5
+    assert not hasattr(decoder, "classes_")
+
+
+def test_clone_and_errors(study):
+    images, y, _ = study
+    assert clone(Decoder(smoothing_fwhm=2.0)).smoothing_fwhm == 2.0
+    with pytest.raises(ValueError, match=r"Labels were expected"):
+        Decoder().fit(images)
+    with pytest.raises(ValueError, match=r"images without"):
+        Decoder().fit(images, y[:-1])
