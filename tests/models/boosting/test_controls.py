@@ -7,7 +7,7 @@ from voxprior.models.boosting.controls import top
 SIDE = 10
 
 
-def blob(rng, n=40, strength=1.0):
+def blob(rng, n=40, strength=1.5):
     y = np.repeat([0, 1], n // 2)
     X = rng.standard_normal((n, SIDE, SIDE))
     X[n // 2 :, 2:5, 2:5] += strength

@@ -14,7 +14,7 @@ SIDE = 8
 def data(rng):
     y = np.repeat(["face", "house"], 20)
     X = rng.standard_normal((40, SIDE, SIDE))
-    X[y == "house", 2:5, 2:5] += 1.0
+    X[y == "house", 2:5, 2:5] += 1.5
     return X.reshape(40, -1), y, VoxelSpace.grid((SIDE, SIDE))
 
 
@@ -33,7 +33,7 @@ def test_scikit_learn_checks(estimator, check):
 def test_learns_and_names_its_labels(data):
     X, y, space = data
     model = SpatialBoostingClassifier(space)
-    assert cross_val_score(model, X, y, cv=5).mean() > 0.7
+    assert cross_val_score(model, X, y, cv=5).mean() > 0.8
     model.fit(X, y)
     assert list(model.classes_) == ["face", "house"]
     assert model.stumps_.dtype.names == ("problem", "feature", "threshold", "sign", "weight")
@@ -174,7 +174,7 @@ def test_lambda_and_radius_are_chosen_by_inner_folds(data):
     automatic = SpatialBoostingClassifier(
         space, regularization="auto", n_iterations=5, random_state=0
     )
-    assert len(automatic.fit(X, y).selection_losses_) == 5
+    assert len(automatic.fit(X, y).selection_losses_) == 3
 
 
 def test_calibration_tempers_probabilities_and_keeps_labels(rng):

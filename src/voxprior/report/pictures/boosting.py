@@ -1,0 +1,154 @@
+"""Pictures of spatially regularised boosting: a map beside its controls, stability, descent.
+
+Every function takes plain arrays and returns a matplotlib Figure. Maps are functions of a location:
+places with one or two coordinates are drawn as such, volumes by their slice of highest importance.
+
+| symbol | variable | shape |
+|---|---|---|
+| β, component importance | `importance` | (V,) |
+| v, where the locations are | `space` | VoxelSpace |
+| the objective | `objective` | (iterations + 1,) or (C, iterations + 1) |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from voxprior.models.boosting import Controls
+    from voxprior.space import VoxelSpace
+
+__all__ = ["importance_with_controls", "objective_path", "selection_frequency"]
+
+TITLES = {
+    "importance": "importance",
+    "permuted": "coordinates permuted",
+    "ridge": "ridge only (K = I)",
+    "diagonal": "no neighbours (diag K)",
+    "shuffled": "labels shuffled, mean",
+}
+
+
+def importance_with_controls(
+    controls: Controls | Mapping[str, NDArray], space: VoxelSpace
+) -> Figure:
+    """Draw an importance map and what it is to be held against, each as a share of its sum.
+
+    Parameters
+    ----------
+    controls : Controls or mapping
+        Maps by name, as `SpatialBoostingClassifier.controls` returns them.
+    space : VoxelSpace
+        Where the locations are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.space import VoxelSpace
+    >>> from voxprior.report.pictures.boosting import importance_with_controls
+    >>> maps = {"importance": np.ones(9), "shuffled": np.ones((4, 9))}
+    >>> len(importance_with_controls(maps, VoxelSpace.grid((3, 3))).axes)
+    3
+    """
+    given = controls if isinstance(controls, Mapping) else controls._asdict()
+    maps = {name: _share(np.atleast_2d(values).mean(axis=0)) for name, values in given.items()}
+    figure, axes = _panels(len(maps))
+    where = _slice_of(maps["importance"], space)
+    top = max(values.max() for values in maps.values()) or 1.0
+    for axis, (name, values) in zip(axes, maps.items()):
+        drawn = _draw(axis, values, space, where, top)
+        axis.set_title(TITLES.get(name, name), fontsize=9)
+    figure.colorbar(drawn, ax=axes, shrink=0.7, label="share of the importance")
+    return figure
+
+
+def selection_frequency(
+    frequency: NDArray, space: VoxelSpace, n_bootstraps: int | None = None
+) -> Figure:
+    """Draw the share of bootstrap refits that select each location.
+
+    Parameters
+    ----------
+    frequency : ndarray of shape (V,)
+        Shares between 0 and 1.
+    space : VoxelSpace
+        Where the locations are.
+    n_bootstraps : int, optional
+        Number of refits, for the label.
+    """
+    figure, (axis,) = _panels(1)
+    drawn = _draw(axis, np.asarray(frequency), space, _slice_of(frequency, space), 1.0)
+    of = "refits" if n_bootstraps is None else f"{n_bootstraps} bootstrap refits"
+    figure.colorbar(drawn, ax=[axis], shrink=0.7, label=f"share of {of} that select it")
+    return figure
+
+
+def objective_path(
+    objective: NDArray, validation: NDArray | None = None, labels: Any = None
+) -> Figure:
+    """Draw the objective by iteration, one line a problem, and an accuracy beside it.
+
+    Parameters
+    ----------
+    objective : ndarray of shape (iterations + 1,) or (C, iterations + 1)
+        The objective, the start first.
+    validation : ndarray of shape (iterations,), optional
+        Accuracy on other samples after each iteration.
+    labels : sequence of str, optional
+        Names of the one-vs-rest problems.
+    """
+    figure, (axis,) = _panels(1, width=5.0)
+    paths = np.atleast_2d(objective)
+    names = [None] * len(paths) if labels is None else [str(label) for label in labels]
+    for path, name in zip(paths, names):
+        axis.plot(np.arange(len(path)), path, label=name, lw=1.5)
+    axis.set(xlabel="iteration", ylabel="exponential loss + penalty")
+    if labels is not None:
+        axis.legend(fontsize=8, frameon=False)
+    if validation is not None:
+        other = axis.twinx()
+        other.plot(np.arange(1, len(validation) + 1), validation, color="0.4", ls="--", lw=1)
+        other.set(ylabel="accuracy on other samples (dashed)", ylim=(0, 1.02))
+    return figure
+
+
+def _panels(n: int, width: float = 2.6) -> tuple[Figure, NDArray]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * n, 3.0), layout="constrained")
+    return figure, np.atleast_1d(figure.subplots(1, n))
+
+
+def _share(values: NDArray) -> NDArray:
+    total = values.sum()
+    return values / total if total > 0 else values
+
+
+def _slice_of(values: NDArray, space: VoxelSpace) -> int | None:
+    """Return the slice along the last axis of a volume that holds most of a map."""
+    if space.kind != "volume" or len(space.shape) < 3:
+        return None
+    return int(np.argmax(space.unmask(np.asarray(values, dtype=float)).sum(axis=(0, 1))))
+
+
+def _draw(axis: Axes, values: NDArray, space: VoxelSpace, where: int | None, top: float) -> Any:
+    axis.set(xticks=[], yticks=[])
+    if space.kind != "volume":
+        x, y = space.coordinates[:, 0], space.coordinates[:, 1]
+        axis.set_aspect("equal")
+        return axis.scatter(
+            x, y, c=values, cmap="magma_r", vmin=0, vmax=top, s=24, edgecolors="0.7"
+        )
+    field = space.unmask(np.asarray(values, dtype=float), fill=np.nan)
+    if where is not None:
+        field = field[..., where]
+        axis.set_xlabel(f"slice {where}", fontsize=8)
+    field = np.atleast_2d(field)
+    return axis.imshow(field, cmap="magma_r", vmin=0, vmax=top, interpolation="nearest")
