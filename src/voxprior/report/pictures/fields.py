@@ -1,0 +1,241 @@
+"""Pictures of compressed random fields: connections, the two-circle graph, accuracies, ratios.
+
+Every function takes plain arrays, as `RandomFieldClassifier` returns them, and gives a Figure.
+
+| symbol | variable | shape |
+|---|---|---|
+| connections per class and node | `connections` | (C, n) |
+| β, row i predicts node i | `coef` | (n, n) |
+| running mean of the log-likelihood ratio | `running_mean` | (m, n) |
+| its limit, a Kullback-Leibler divergence | `limit` | (m,) |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "accuracy_histograms",
+    "connection_counts",
+    "node_map",
+    "ratio_trajectories",
+    "stem_plot",
+    "two_circles",
+]
+
+
+def connection_counts(connections: ArrayLike, classes: Sequence[object]) -> Figure:
+    """Draw how many nodes predict each node, one histogram a class.
+
+    Parameters
+    ----------
+    connections : array of shape (C, n)
+        As `RandomFieldClassifier.connections` returns it.
+    classes : sequence of length C
+        Names of the classes.
+
+    Examples
+    --------
+    >>> from voxprior.report.pictures.fields import connection_counts
+    >>> len(connection_counts([[2, 3, 2], [1, 1, 0]], ["rest", "task"]).axes)
+    1
+    """
+    counts = np.atleast_2d(np.asarray(connections))
+    figure, (axis,) = _panels(1)
+    bins = list(np.arange(counts.max() + 2) - 0.5)
+    for row, name in zip(counts, classes, strict=True):
+        axis.hist(row, bins=bins, alpha=0.6, label=f"{name}: mean {row.mean():.1f}")
+    axis.set(xlabel="connections of a node, |β| > 0.05", ylabel="nodes")
+    axis.legend(frameon=False)
+    return figure
+
+
+def two_circles(
+    fields: Mapping[str, ArrayLike],
+    right: ArrayLike | None = None,
+    tolerance: float = 0.05,
+    n_edges: int = 300,
+) -> Figure:
+    """Draw fields as graphs on two circles, side by side: a plain field beside a compressed one.
+
+    Parameters
+    ----------
+    fields : mapping of name to array of shape (n, n)
+        Coefficients of one class each.
+    right : bool array of shape (n,), optional
+        Nodes of the right circle, for instance of the right hemisphere; by default the second half.
+    tolerance : float
+        Connections with |β| above it are counted and drawn.
+    n_edges : int
+        Draw the strongest ones only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.report.pictures.fields import two_circles
+    >>> dense = np.random.default_rng(0).normal(size=(6, 6))
+    >>> len(two_circles({"plain": dense, "compressed": np.diag(np.ones(5), 1)}).axes)
+    2
+    """
+    from matplotlib.collections import LineCollection
+
+    figure, axes = _panels(len(fields), height=3.6)
+    for axis, (name, coef) in zip(axes, fields.items()):
+        coef = np.asarray(coef, dtype=float)
+        places = _on_circles(_sides(right, len(coef)))
+        pairs, size, total = _edges(coef, tolerance, n_edges)
+        lines = LineCollection(
+            list(places[pairs]), linewidths=0.3 + 1.7 * size, colors="0.25", alpha=0.35
+        )
+        axis.add_collection(lines)
+        axis.scatter(places[:, 0], places[:, 1], s=9, color="C3", zorder=3)
+        axis.set_title(f"{name}: {total} connections", fontsize=9)
+        axis.set_aspect("equal")
+        axis.set_axis_off()
+    return figure
+
+
+def stem_plot(fields: Mapping[str, ArrayLike], node: int) -> Figure:
+    """Draw the connections of one node in several fields, one panel a field.
+
+    Parameters
+    ----------
+    fields : mapping of name to array of shape (n, n)
+        Coefficients.
+    node : int
+        The node whose row is drawn.
+    """
+    figure, axes = _panels(len(fields))
+    for axis, (name, coef) in zip(axes, fields.items()):
+        row = np.asarray(coef, dtype=float)[node]
+        markers, stems, base = axis.stem(row)
+        markers.set_markersize(2.5)
+        stems.set_linewidth(0.8)
+        base.set_linewidth(0.5)
+        axis.set(title=f"node {node}, {name}", xlabel="node", ylabel="β")
+    top = max(np.abs(np.asarray(coef)[node]).max() for coef in fields.values()) or 1.0
+    for axis in axes:
+        axis.set_ylim(-1.1 * top, 1.1 * top)
+    return figure
+
+
+def accuracy_histograms(
+    accuracies: Mapping[str, ArrayLike], published: Mapping[str, float] | None = None
+) -> Figure:
+    """Draw accuracies over Monte-Carlo runs, with their means and published means if given.
+
+    Parameters
+    ----------
+    accuracies : mapping of name to array of shape (runs,)
+        Between 0 and 1.
+    published : mapping of name to float, optional
+        Means to mark by a dotted line.
+    """
+    figure, (axis,) = _panels(1)
+    values = {name: np.asarray(a, dtype=float) for name, a in accuracies.items()}
+    low = min(a.min() for a in values.values())
+    bins = list(np.linspace(min(low, 0.5), 1.0, 26))
+    for number, (name, a) in enumerate(values.items()):
+        colour = f"C{number}"
+        axis.hist(a, bins=bins, alpha=0.5, color=colour, label=f"{name}: mean {a.mean():.3f}")
+        axis.axvline(a.mean(), color=colour)
+        if published and name in published:
+            axis.axvline(published[name], color=colour, linestyle=":", label=f"{name}, published")
+    axis.set(xlabel="accuracy", ylabel="Monte-Carlo runs")
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def ratio_trajectories(running_mean: ArrayLike, limit: ArrayLike, threshold: float = 0.0) -> Figure:
+    """Draw (1/i) log l of scans as nodes are added, with the mean limit and c/i.
+
+    Parameters
+    ----------
+    running_mean : array of shape (m, n)
+        As `RandomFieldClassifier.trajectory` returns it.
+    limit : array of shape (m,)
+        Divergence that each tends to.
+    threshold : float
+        c, which matters less and less: c/i is drawn.
+    """
+    running = np.atleast_2d(np.asarray(running_mean, dtype=float))
+    figure, (axis,) = _panels(1)
+    nodes = np.arange(1, running.shape[1] + 1)
+    axis.plot(nodes, running.T, color="C0", alpha=0.3, linewidth=0.7)
+    axis.plot(nodes, running.mean(axis=0), color="C0", label="mean over scans")
+    axis.axhline(
+        float(np.asarray(limit, dtype=float).mean()), color="C3", linestyle="--", label="divergence"
+    )
+    axis.plot(nodes, threshold / nodes, color="0.5", linewidth=0.8, label="threshold / nodes")
+    axis.set(xlabel="nodes", ylabel="mean log-likelihood ratio")
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def node_map(values: ArrayLike, coordinates: ArrayLike, label: str) -> Figure:
+    """Draw a map at the places of voxels in three projections: correlations, degrees.
+
+    Parameters
+    ----------
+    values : array of shape (V,)
+        A map of `RandomFieldClassifier.voxel_maps`; zeros are left out.
+    coordinates : array of shape (V, 3)
+        Where the voxels are.
+    label : str
+        What the values are.
+    """
+    values, places = np.asarray(values, dtype=float), np.asarray(coordinates, dtype=float)
+    figure, axes = _panels(3)
+    order = np.argsort(values)
+    order = order[values[order] != 0]
+    for axis, (a, b) in zip(axes, ((0, 1), (0, 2), (1, 2))):
+        axis.scatter(places[:, a], places[:, b], s=2, color="0.92")
+        drawn = axis.scatter(places[order, a], places[order, b], s=9, c=values[order])
+        axis.set(xlabel="xyz"[a], ylabel="xyz"[b])
+        axis.set_aspect("equal")
+    figure.colorbar(drawn, ax=axes, shrink=0.7, label=label)
+    return figure
+
+
+def _panels(count: int, height: float = 3.0) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.6 * count + 1.0, height), layout="constrained")
+    return figure, list(np.atleast_1d(figure.subplots(1, count)))
+
+
+def _sides(right: ArrayLike | None, n: int) -> NDArray[np.bool_]:
+    if right is None:
+        return np.arange(n) >= n // 2
+    sides = np.asarray(right, dtype=bool)
+    if sides.shape != (n,):
+        raise ValueError(f"right must say for each of {n} nodes where it is. Got {sides.shape}.")
+    return sides
+
+
+def _on_circles(right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    places = np.empty((len(right), 2))
+    for side, centre in ((False, -1.3), (True, 1.3)):
+        members = np.flatnonzero(right == side)
+        angle = 2 * np.pi * np.arange(len(members)) / max(len(members), 1)
+        places[members] = np.column_stack([centre + np.cos(angle), np.sin(angle)])
+    return places
+
+
+def _edges(coef: NDArray, tolerance: float, n_edges: int) -> tuple[NDArray, NDArray, int]:
+    """Node pairs (e, 2) of the strongest connections, strengths in 0..1, and how many count."""
+    size = np.maximum(np.abs(coef), np.abs(coef.T))
+    i, j = np.triu_indices(len(coef), k=1)
+    strength = size[i, j]
+    total = int((strength > tolerance).sum())
+    order = np.argsort(-strength, kind="stable")[: min(n_edges, total)]
+    largest = strength.max() if strength.size and strength.max() > 0 else 1.0
+    return np.column_stack([i[order], j[order]]), strength[order] / largest, total
