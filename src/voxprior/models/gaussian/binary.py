@@ -1,0 +1,59 @@
+"""A Gaussian stand-in for the posterior of a binary problem: what Laplace's method and EP share.
+
+Both replace the likelihood by n Gaussian sites of precision ω_i = root_i², so that with
+B = I + Ω^½ K Ω^½ = L Lᵀ a new scan has
+
+    mean k_*ᵀa,    variance k_** − vᵀv,    v = L⁻¹ Ω^½ k_*
+
+==========  ==================  ========
+symbol      variable            shape
+==========  ==================  ========
+a           a                   (n,)
+Ω^½         root                (n,)
+L           cholesky            (n, n)
+f           f                   (n,)
+==========  ==================  ========
+
+Reference: Rasmussen & Williams 2006, Alg. 3.2 and 3.6.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+
+class BinaryPosterior(NamedTuple):
+    """Gaussian approximation of p(f | y) for labels −1 and +1."""
+
+    a: np.ndarray
+    root: np.ndarray
+    cholesky: np.ndarray
+    f: np.ndarray
+    log_evidence: float
+
+
+def factorise(A: np.ndarray) -> np.ndarray:
+    """Lower Cholesky factor, or a ValueError that says what was wrong with the kernel."""
+    try:
+        return cholesky(A, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        lowest = float(np.linalg.eigvalsh(A)[0])
+        raise ValueError(
+            "The kernel matrix must be positive semi-definite: its regularised form has the "
+            f"eigenvalue {lowest:.3g}. Check a precomputed kernel, or raise the noise."
+        ) from None
+
+
+def latent_moments(
+    posterior: BinaryPosterior, K_new: np.ndarray, k_new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f at new scans; K_new is (n_new, n), k_new the prior variance."""
+    v = solve_triangular(posterior.cholesky, posterior.root[:, None] * K_new.T, lower=True)
+    return K_new @ posterior.a, np.maximum(k_new - np.einsum("ij,ij->j", v, v), 0.0)
+
+
+def site_matrix(posterior: BinaryPosterior) -> np.ndarray:
+    """R = Ω^½ B⁻¹ Ω^½ = (K + Ω⁻¹)⁻¹, the precision that the data put on the latent values."""
+    root = posterior.root
+    return root[:, None] * cho_solve((posterior.cholesky, True), np.diag(root))

@@ -1,0 +1,183 @@
+"""GPRegressor: Gaussian process regression, scale and noise by evidence."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from voxprior.models.gaussian.kernels import covariance
+from voxprior.models.gaussian.objectives import RegressionEvidence
+from voxprior.models.gaussian.process import GaussianProcess
+from voxprior.models.gaussian.regression import (
+    Moments,
+    Regression,
+    best_scale_and_noise,
+    leave_one_out,
+    predict_latent,
+    spectrum,
+)
+
+# Noise-to-signal ratios searched: beyond these A is all kernel or all noise to double precision.
+RATIOS = (1e-7, 1e7)
+
+
+class GPRegressor(RegressorMixin, GaussianProcess):
+    """Gaussian process regression; scale and noise maximise the evidence, exactly and globally.
+
+    y = f(x) + ε with f ~ GP(mean, k). One eigendecomposition of the Gram matrix serves all scales
+    and noises of a single kernel of fixed shape; other kernels climb the gradient.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "precomputed"} or list of these
+        As in `GPClassifier`, as are the parameters not listed here.
+    theta : array, optional
+        Log hyper-parameters to start from, the last one log σ.
+    bounds : (float, float)
+        Bounds of the log hyper-parameters, relative to log std(y).
+    center_targets : bool
+        Subtract the training mean of y (added back in predictions).
+
+    Attributes
+    ----------
+    log_evidence_ : float
+    latent_ : array (n, 1)
+        Posterior mean of f at the training scans, without the target mean.
+    theta_ : array
+    noise_ : float
+        σ, the standard deviation of the noise.
+    dual_coef_ : array (n, 1)
+    kernel_share_ : array (M,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior import GPRegressor
+    >>> X = np.linspace(-1, 1, 9)[:, None]
+    >>> gp = GPRegressor().fit(X, 2 * X[:, 0] + 1)
+    >>> gp.predict(np.array([[0.5]])).round(3)
+    array([2.])
+    """
+
+    def __init__(
+        self,
+        kernel="linear",
+        *,
+        optimize=True,
+        regions=None,
+        theta=None,
+        n_restarts=0,
+        max_evals=None,
+        bounds=(-8.0, 8.0),
+        hyperprior=None,
+        center=True,
+        normalize=True,
+        span=False,
+        center_targets=True,
+        offset=1.0,
+        degree=2,
+        random_state=0,
+        copy_X=True,
+    ):
+        self.kernel = kernel
+        self.optimize = optimize
+        self.regions = regions
+        self.theta = theta
+        self.n_restarts = n_restarts
+        self.max_evals = max_evals
+        self.bounds = bounds
+        self.hyperprior = hyperprior
+        self.center = center
+        self.normalize = normalize
+        self.span = span
+        self.center_targets = center_targets
+        self.offset = offset
+        self.degree = degree
+        self.random_state = random_state
+        self.copy_X = copy_X
+
+    @classmethod
+    def paper(cls) -> Self:
+        """PRoNTo's settings: raw scale, start at log 1, 20 evaluations."""
+        return cls(normalize=False, span=False, max_evals=20, bounds=(-20.0, 20.0))
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit by maximising the evidence."""
+        X = self._read(X, reset=True)
+        y = column_or_1d(y, warn=True).astype(float)
+        check_consistent_length(X, y)
+        if not np.isfinite(y).all():
+            raise ValueError("Input y contains NaN or infinity: remove these scans.")
+        gram = self._fit_gram(X)
+        self.y_mean_ = float(y.mean()) if self.center_targets else 0.0
+        self.targets_ = y - self.y_mean_
+        problem = RegressionEvidence(self._kernels(), gram, self.targets_)
+        self.theta_, self.evidence_path_ = self._hyperparameters(problem)
+        fit = problem.posterior(self.theta_)
+        self.posterior_ = fit._asdict()
+        self.log_evidence_, self.dual_coef_ = fit.log_evidence, fit.alpha[:, None]
+        self.noise_ = float(np.exp(self.theta_[-1]))
+        self.kernel_share_ = self._share(self.theta_[:-1])
+        self.latent_ = (self.targets_ - self.noise_**2 * fit.alpha)[:, None]
+        return self
+
+    def _hyperparameters(self, problem: RegressionEvidence) -> tuple[np.ndarray, np.ndarray]:
+        """θ and the evaluations that led to it."""
+        start = self._start(problem.n_parameters + 1)
+        spread = float(self.targets_.std()) or 1.0
+        if self.optimize and self.theta is None and self.max_evals is None:
+            # One line search for the common scale and the noise: the answer for one kernel of fixed
+            # shape, the start of the climb for all others.
+            is_scale = self._is_scale(len(start))[:-1]
+            K0 = covariance(self._kernels(), start[:-1], problem.gram, problem.rows, problem.rows)
+            best = best_scale_and_noise(spectrum(K0, self.targets_), RATIOS)
+            limits = np.asarray(self.bounds) + np.log(spread)
+            log_scale, log_noise = np.clip(best, *limits)
+            start = np.append(log_scale * is_scale, log_noise)
+            if problem.n_parameters == 1 and self.hyperprior is None:
+                return start, np.array([problem(start)[0]])
+        optimum = self._climb(problem, start, float(np.log(spread)))
+        return optimum.theta, optimum.path
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        include_noise: bool = True,
+        diagonal: np.ndarray | None = None,
+    ):
+        """Predicted mean, and with `return_std` the standard deviation of a new measurement.
+
+        `include_noise=False` gives the deviation of the latent function instead. `diagonal` is
+        k(x, x) of new scans for a precomputed kernel, by default the mean of the training diagonal.
+        """
+        check_is_fitted(self)
+        cross, norms = self._cross_gram(self._read(X, reset=False), diagonal)
+        K, k = self._covariance_to(self.theta_[:-1], cross, norms)
+        if not return_std:
+            return K @ self.dual_coef_[:, 0] + self.y_mean_
+        latent = predict_latent(Regression(**self.posterior_), K, k)
+        extra = self.noise_**2 if include_noise else 0.0
+        return latent.mean + self.y_mean_, np.sqrt(latent.variance + extra)
+
+    def leave_one_out(self) -> Moments:
+        """Mean and variance of every training target given the others, hyper-parameters held."""
+        check_is_fitted(self)
+        left = leave_one_out(Regression(**self.posterior_), self.targets_)
+        return Moments(left.mean + self.y_mean_, left.variance)
+
+    def evidence_surface(self, first, second=None, parameters=(0, -1)) -> np.ndarray:
+        """Log evidence over a grid of one or two log hyper-parameters (scale and noise)."""
+        check_is_fitted(self)
+        problem = RegressionEvidence(self._kernels(), self.gram_, self.targets_)
+        return self._surface(problem, self.theta_, first, second, parameters)
+
+    def voxel_maps(self) -> dict[str, np.ndarray]:
+        """Maps "weight", "weight_sd" (linear kernels) and "pattern"."""
+        check_is_fitted(self)
+        L = self.posterior_["cholesky"]
+        inverse_root = np.linalg.solve(L, np.eye(len(L)))
+        precision = (inverse_root.T @ inverse_root)[None]
+        prior = self._weight_prior(self.theta_[:-1])
+        return self._voxel_maps(self.dual_coef_, precision, prior, self.latent_, [""])

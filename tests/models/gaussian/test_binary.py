@@ -1,0 +1,175 @@
+"""Binary classification: worked examples, quadrature, gradients, and scikit-learn's classifier."""
+
+import numpy as np
+import pytest
+from numpy.polynomial.hermite import hermgauss
+from scipy.special import expit, ndtr
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
+
+from voxprior.models.gaussian import GPClassifier, ep
+from voxprior.models.gaussian.averaging import mackay_probability, probability
+from voxprior.models.gaussian.binary import latent_moments
+from voxprior.models.gaussian.ep import ep_gradient, expectation_propagation
+from voxprior.models.gaussian.laplace import laplace, laplace_gradient
+
+X = np.array([[1, 0], [0.5, 1], [-1, 0.5], [-0.5, -1]])
+K = X @ X.T + 1
+sign = np.array([1.0, -1.0, -1.0, 1.0])
+new = np.array([[0.8, 0.3]])
+K_new, k_new = new @ X.T + 1, (new**2).sum(axis=1) + 1
+
+
+def exact_evidence(K, sign, link, n_nodes=31):
+    """∫ Π link(y f) N(f; 0, K) df by product Gauss-Hermite in the rotated space."""
+    values, vectors = np.linalg.eigh(K)
+    keep = values > 1e-10
+    root = vectors[:, keep] * np.sqrt(values[keep])
+    nodes, weights = hermgauss(n_nodes)
+    grids = np.meshgrid(*[nodes * np.sqrt(2)] * keep.sum(), indexing="ij")
+    mass = np.meshgrid(*[weights / np.sqrt(np.pi)] * keep.sum(), indexing="ij")
+    u = np.stack([g.ravel() for g in grids])
+    w = np.prod([m.ravel() for m in mass], axis=0)
+    return np.log(w @ np.prod(link(sign[:, None] * (root @ u)), axis=0))
+
+
+def test_laplace_worked_example():
+    """GP-6."""
+    fit = laplace(K, sign)
+    np.testing.assert_allclose(fit.f, [0.425822, -0.605774, -0.746414, 0.707203], atol=1e-6)
+    assert fit.log_evidence == pytest.approx(-2.901800, abs=1e-6)
+    mean, variance = latent_moments(fit, K_new, k_new)
+    assert mean[0] == pytest.approx(0.097588, abs=1e-6)
+    assert variance[0] == pytest.approx(0.941506, abs=1e-6)
+    assert probability(mean, variance, "logistic")[0] == pytest.approx(0.520335, abs=1e-6)
+    assert mackay_probability(mean, variance)[0] == pytest.approx(0.520834, abs=1e-6)
+
+
+def test_ep_worked_example():
+    """GP-7."""
+    fit, _ = expectation_propagation(K, sign)
+    assert fit.log_evidence == pytest.approx(-2.840314, abs=1e-6)
+    mean, variance = latent_moments(fit, K_new, k_new)
+    assert mean[0] == pytest.approx(0.165897, abs=1e-6)
+    assert variance[0] == pytest.approx(0.686767, abs=1e-6)
+    assert probability(mean, variance, "probit")[0] == pytest.approx(0.550821, abs=1e-6)
+
+
+def test_evidence_against_brute_force():
+    assert exact_evidence(K, sign, expit) == pytest.approx(-2.839151, abs=1e-5)
+    assert exact_evidence(K, sign, ndtr) == pytest.approx(-2.841177, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ep_is_closer_to_quadrature_than_laplace(seed):
+    rng = np.random.default_rng(seed)
+    Z, t = rng.normal(size=(6, 2)), rng.choice([-1.0, 1.0], size=6)
+    G = 2 * Z @ Z.T + 1
+    exact = exact_evidence(G, t, ndtr, 51)
+    by_ep = expectation_propagation(G, t)[0].log_evidence
+    by_laplace = laplace(G, t, "probit").log_evidence
+    assert abs(by_ep - exact) < 0.02
+    assert abs(by_ep - exact) < abs(by_laplace - exact)
+
+
+@pytest.mark.parametrize("likelihood", ["logistic", "probit"])
+def test_laplace_gradient_against_differences(rng, likelihood):
+    Z, t = rng.normal(size=(8, 3)), rng.choice([-1.0, 1.0], size=8)
+    parts = np.array([Z @ Z.T, np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(-1))])
+
+    def evidence(theta):
+        return laplace(np.einsum("p,pij->ij", np.exp(theta), parts), t, likelihood)
+
+    theta = np.array([0.3, 0.8])
+    G = np.einsum("p,pij->ij", np.exp(theta), parts)
+    dK = np.exp(theta)[:, None, None] * parts
+    exact = laplace_gradient(evidence(theta), G, t, dK, likelihood)
+    for k in range(2):
+        step = np.eye(2)[k] * 1e-5
+        rise = evidence(theta + step).log_evidence - evidence(theta - step).log_evidence
+        assert exact[k] == pytest.approx(rise / 2e-5, rel=1e-5, abs=1e-8)
+
+
+def test_laplace_gradient_worked_example():
+    """GP-5."""
+    gradient = laplace_gradient(laplace(K, sign), K, sign, 2 * K[None])
+    assert gradient[0] == pytest.approx(-0.145763, abs=1e-6)
+
+
+def test_ep_gradient_against_differences(rng):
+    Z, t = rng.normal(size=(8, 3)), rng.choice([-1.0, 1.0], size=8)
+    G = Z @ Z.T + 1
+
+    def evidence(log_scale):
+        return expectation_propagation(np.exp(2 * log_scale) * G, t)[0].log_evidence
+
+    exact = ep_gradient(expectation_propagation(G, t)[0], 2 * G[None])[0]
+    assert exact == pytest.approx((evidence(1e-5) - evidence(-1e-5)) / 2e-5, rel=1e-5)
+
+
+def test_vanishing_kernel_gives_chance():
+    tiny = 1e-12 * K
+    assert laplace(tiny, sign).log_evidence == pytest.approx(-4 * np.log(2), rel=1e-8)
+    assert expectation_propagation(tiny, sign)[0].log_evidence == pytest.approx(
+        -4 * np.log(2), rel=1e-8
+    )
+
+
+def test_warm_start_changes_nothing(rng):
+    start = laplace(9 * K, sign).f
+    np.testing.assert_allclose(laplace(K, sign, start=start).f, laplace(K, sign).f, rtol=1e-9)
+    _, sites = expectation_propagation(9 * K, sign)
+    warm, cold = expectation_propagation(K, sign, sites)[0], expectation_propagation(K, sign)[0]
+    np.testing.assert_allclose(warm.a, cold.a, rtol=1e-6)
+    assert warm.log_evidence == pytest.approx(cold.log_evidence, rel=1e-9)
+
+
+def test_sites_one_by_one_reach_the_same_point(monkeypatch, rng):
+    Z, t = rng.normal(size=(15, 3)), rng.choice([-1.0, 1.0], size=15)
+    together = expectation_propagation(4 * Z @ Z.T + 1, t)[0]
+    monkeypatch.setattr(ep, "MAX_PARALLEL", 0)
+    in_turn = expectation_propagation(4 * Z @ Z.T + 1, t)[0]
+    np.testing.assert_allclose(in_turn.a, together.a, rtol=1e-6)
+    assert in_turn.log_evidence == pytest.approx(together.log_evidence, rel=1e-9)
+    monkeypatch.setattr(ep, "MAX_ITERATIONS", 1)
+    with pytest.warns(ConvergenceWarning, match="did not settle"):
+        expectation_propagation(4 * Z @ Z.T + 1, t)
+
+
+def test_far_out_labels_stay_finite():
+    """A kernel scale of 1e8 with separable labels, and contradictory labels of one scan."""
+    for t in (sign, np.array([1.0, 1.0, -1.0, -1.0])):
+        for fit in (
+            laplace(1e8 * K, t),
+            laplace(1e8 * K, t, "probit"),
+            expectation_propagation(1e6 * K, t)[0],
+        ):
+            assert np.isfinite(fit.log_evidence)
+    same = np.ones((4, 4))
+    assert np.abs(laplace(same, sign).f).max() < 1e-8
+    assert np.abs(expectation_propagation(same, sign)[0].f).max() < 1e-6
+
+
+def test_estimator_agrees_with_scikit_learn(rng):
+    Z = rng.normal(size=(30, 6))
+    t = (Z @ rng.normal(size=6) + rng.normal(size=30) > 0).astype(int)
+    ours = GPClassifier(likelihood="logistic", center=False, normalize=False, span=False).fit(Z, t)
+    kernel = ConstantKernel(1.0, (1e-5, 1e5)) * DotProduct(1.0, "fixed")
+    peer = GaussianProcessClassifier(kernel, n_restarts_optimizer=2, random_state=0).fit(Z, t)
+    assert ours.log_evidence_ == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-4)
+    fresh = rng.normal(size=(5, 6))
+    # scikit-learn averages the logistic by five error functions: equal to about 1e-3.
+    np.testing.assert_allclose(ours.predict_proba(fresh), peer.predict_proba(fresh), atol=3e-3)
+
+
+def test_ep_and_laplace_estimators_agree_in_the_main(rng):
+    Z = rng.normal(size=(40, 10))
+    t = np.where(Z[:, 0] + 0.3 * rng.normal(size=40) > 0, "patient", "control")
+    by_ep = GPClassifier(inference="ep").fit(Z[:30], t[:30])
+    by_laplace = GPClassifier(inference="laplace").fit(Z[:30], t[:30])
+    assert by_ep.likelihood_ == "probit"
+    assert by_laplace.likelihood_ == "logistic"
+    p, q = by_ep.predict_proba(Z[30:]), by_laplace.predict_proba(Z[30:])
+    assert np.corrcoef(p[:, 0], q[:, 0])[0, 1] > 0.98
+    np.testing.assert_allclose(by_ep.latent_[:, 1], -by_ep.latent_[:, 0])

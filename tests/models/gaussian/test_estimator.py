@@ -1,0 +1,288 @@
+"""The estimators' contract: input forms, kernels, folds, maps, odd data, scikit-learn checks."""
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_predict
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from voxprior.models.gaussian import GPClassifier, GPRegressor
+
+
+@parametrize_with_checks([GPClassifier(), GPRegressor()])
+def test_sklearn_compatible(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def three(rng):
+    centers = rng.normal(size=(3, 30))
+    codes = np.repeat([0, 1, 2], 8)
+    X = 0.6 * centers[codes] + rng.normal(size=(24, 30))
+    return X, np.array(["cat", "face", "house"])[codes]
+
+
+MODELS = {
+    "one against the rest": GPClassifier(),
+    "softmax": GPClassifier(inference="laplace"),
+    "without span": GPClassifier(inference="laplace", span=False),
+    "per class": GPClassifier(inference="laplace", per_class=True),
+    "rbf": GPClassifier("rbf", inference="laplace"),
+    "poly": GPClassifier("poly", inference="laplace"),
+    "sum": GPClassifier(["linear", "rbf"], inference="laplace"),
+    "ep of rbf": GPClassifier("rbf"),
+    "probit laplace": GPClassifier(likelihood="probit", inference="laplace"),
+    "sobol": GPClassifier(inference="laplace", averaging="sobol"),
+    "mode": GPClassifier(inference="laplace", averaging="mode"),
+    "paper": GPClassifier.paper(),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_probabilities_are_right_and_do_not_depend_on_the_batch(three, name):
+    X, y = three
+    gp = clone(MODELS[name]).fit(X, y)
+    p = gp.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    np.testing.assert_array_equal(gp.predict(X), gp.classes_[p.argmax(axis=1)])
+    assert (gp.predict(X) == y).mean() > 0.8
+    assert gp.latent_.shape == (24, 3)
+    assert np.isfinite(gp.log_evidence_)
+    for i in (0, 11):
+        alone = gp.predict_log_proba(X[i : i + 1])
+        np.testing.assert_allclose(alone[0], np.log(p[i]), rtol=1e-9)
+    again = clone(MODELS[name]).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X), p)
+
+
+def test_richer_models_have_more_evidence(three):
+    X, y = three
+    softmax = {"inference": "laplace"}
+    shared = GPClassifier(**softmax).fit(X, y)
+    assert shared.log_evidence_ > GPClassifier(optimize=False, **softmax).fit(X, y).log_evidence_
+    per_class = GPClassifier(per_class=True, **softmax).fit(X, y)
+    assert per_class.log_evidence_ >= shared.log_evidence_ - 1e-6
+    assert per_class.theta_.shape == (3, 1)
+    both = GPClassifier(["linear", "rbf"], **softmax).fit(X, y)
+    assert both.log_evidence_ >= shared.log_evidence_ - 0.1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("options", [{}, {"inference": "laplace"}])
+def test_precomputed_equals_voxels_and_folds_are_sub_blocks(three, n_classes, options):
+    X, y = three
+    X, y = X[: 8 * n_classes] + 5.0, y[: 8 * n_classes]
+    G = X @ X.T
+    train, test = np.arange(len(X)) % 4 != 0, np.arange(len(X)) % 4 == 0
+    own, across = G[np.ix_(train, train)], G[np.ix_(test, train)]
+    voxels = GPClassifier(**options).fit(X[train], y[train])
+    given = GPClassifier("precomputed", **options).fit(own, y[train])
+    assert given.log_evidence_ == pytest.approx(voxels.log_evidence_, rel=1e-9)
+    np.testing.assert_allclose(
+        given.predict_proba(across), voxels.predict_proba(X[test]), rtol=1e-5
+    )
+    # Beyond the span of the training scans the kernel of a new scan with itself must be known.
+    voxels = GPClassifier(span=False, **options).fit(X[train], y[train])
+    given = GPClassifier("precomputed", span=False, **options).fit(own, y[train])
+    p = given.predict_proba(across, diagonal=np.diag(G)[test])
+    np.testing.assert_allclose(p, voxels.predict_proba(X[test]), rtol=1e-5)
+    folds = cross_val_predict(GPClassifier("precomputed", **options), G, y, cv=4)
+    np.testing.assert_array_equal(folds, cross_val_predict(GPClassifier(**options), X, y, cv=4))
+
+
+def test_regions_equal_a_list_of_gram_matrices(three, rng):
+    X, y = three
+    regions = rng.integers(2, size=30)
+    by_region = GPClassifier(regions=regions).fit(X, y)
+    parts = [X[:, regions == r] for r in (0, 1)]
+    side_by_side = np.hstack([part @ part.T for part in parts])
+    given = GPClassifier(["precomputed"] * 2).fit(side_by_side, y)
+    assert given.log_evidence_ == pytest.approx(by_region.log_evidence_, rel=1e-7)
+    np.testing.assert_allclose(given.kernel_share_, by_region.kernel_share_, atol=1e-3)
+    diagonal = [np.einsum("ij,ij->i", part, part) for part in parts]
+    p = given.predict_proba(side_by_side, diagonal=np.array(diagonal))
+    np.testing.assert_allclose(p, by_region.predict_proba(X), atol=1e-4)
+
+
+def test_memory_map_dask_and_float32(three, tmp_path):
+    da = pytest.importorskip("dask.array")
+    X, y = three
+    X = X.astype(np.float32)
+    expected = GPClassifier().fit(X.astype(float), y).predict_proba(X.astype(float))
+    mapped = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype="f4", shape=X.shape)
+    mapped[:] = X
+    mapped.flush()
+    for form in (X, np.load(tmp_path / "x.npy", mmap_mode="r"), da.from_array(X, chunks=(10, 7))):
+        gp = GPClassifier().fit(form, y)
+        np.testing.assert_allclose(gp.predict_proba(form), expected, rtol=1e-6)
+        maps = gp.voxel_maps()
+        assert maps["weight:cat"].shape == (30,)
+
+
+@pytest.mark.parametrize("estimator", [GPClassifier(), GPClassifier(likelihood="logistic")])
+def test_a_hundred_thousand_voxels(estimator, rng):
+    y = np.repeat([0, 1], 10)
+    X = (rng.normal(size=(20, 100_000)) + 1000 + 0.05 * y[:, None]).astype(np.float32)
+    gp = clone(estimator).fit(X, y)
+    p = gp.predict_proba(X)
+    assert np.isfinite(gp.predict_log_proba(X)).all()
+    assert (gp.predict(X) == y).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    maps = gp.voxel_maps()
+    assert set(maps) == {"weight", "weight_sd", "pattern"}
+    assert maps["pattern"].mean() > 0
+    assert (maps["weight_sd"] >= 0).all()
+
+
+def test_weights_reproduce_the_latent_mean(three):
+    X, y = three
+    gp = GPClassifier(offset=0.0, inference="laplace").fit(X, y)
+    maps = gp.voxel_maps()
+    mean, _ = gp.predict_latent(X)
+    W = np.array([maps[f"weight:{label}"] for label in gp.classes_])
+    np.testing.assert_allclose((X - X.mean(axis=0)) @ W.T, mean, atol=1e-8)
+    np.testing.assert_allclose(mean, gp.latent_, atol=1e-6)
+    two = GPClassifier(offset=0.0).fit(X[:16], y[:16])
+    mean, _ = two.predict_latent(X[:16])
+    centred = X[:16] - X[:16].mean(axis=0)
+    np.testing.assert_allclose(centred @ two.voxel_maps()["weight"], mean, atol=1e-8)
+    assert set(GPClassifier("rbf").fit(X[:16], y[:16]).voxel_maps()) == {"pattern"}
+
+
+def test_voxel_permutation_scale_and_label_names_do_not_matter(three, rng):
+    X, y = three
+    p = GPClassifier().fit(X, y).predict_proba(X)
+    order = rng.permutation(30)
+    np.testing.assert_allclose(
+        GPClassifier().fit(X[:, order], y).predict_proba(X[:, order]), p, rtol=1e-6
+    )
+    scaled = GPClassifier().fit(1e4 * X + 7, y).predict_proba(1e4 * X + 7)
+    np.testing.assert_allclose(scaled, p, rtol=1e-4)
+    renamed = np.select([y == "cat", y == "face"], [3, 1], 2)
+    q = GPClassifier().fit(X, renamed).predict_proba(X)
+    np.testing.assert_allclose(q[:, [2, 0, 1]], p, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"likelihood": "logistic"}, {"kernel": "rbf"}])
+def test_odd_data(options):
+    two = GPClassifier(**options).fit(np.array([[0.0], [1.0]]), ["a", "b"])
+    p = two.predict_proba(np.array([[0.0], [1.0], [0.5]]))
+    assert p[0, 0] >= 0.5
+    np.testing.assert_allclose(p[2], 0.5, atol=1e-6)
+    repeated = GPClassifier(**options).fit(np.ones((6, 4)), [0, 1] * 3)
+    np.testing.assert_allclose(repeated.predict_proba(np.ones((1, 4))), 0.5, atol=1e-6)
+    contradicted = GPClassifier(**options).fit(np.ones((6, 4)), [0, 1, 2] * 2)
+    np.testing.assert_allclose(contradicted.predict_proba(np.ones((1, 4))), 1 / 3, atol=1e-6)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        GPClassifier().fit(np.eye(3), ["a", "a", "a"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "cubic"}, "'kernel' parameter"),
+        ({"kernel": ["linear", "precomputed"]}, "cannot be mixed"),
+        ({"kernel": ["linear", "rbf", "rbf"], "regions": np.arange(4) // 2}, "2 regions"),
+        ({"regions": np.arange(3)}, "each of the 4 features"),
+        ({"likelihood": "poisson"}, "'likelihood' parameter"),
+        ({"likelihood": "logistic", "inference": "ep"}, "likelihood='probit'"),
+        ({"theta": [0.0, 1.0]}, "'theta' must have 1"),
+        ({"kernel": "precomputed"}, "square"),
+    ],
+)
+def test_wrong_settings_are_explained(options, message, rng):
+    with pytest.raises(ValueError, match=message):
+        GPClassifier(**options).fit(rng.normal(size=(6, 4)), [0, 1] * 3)
+
+
+def test_wrong_kernels_are_explained(rng):
+    with pytest.raises(ValueError, match="symmetric"):
+        GPClassifier("precomputed").fit(rng.normal(size=(4, 4)), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        GPClassifier("precomputed", center=False, offset=0.0).fit(-np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="no voxels"):
+        GPClassifier("precomputed").fit(np.eye(4), [0, 1, 0, 1]).voxel_maps()
+    with pytest.raises(ValueError, match="up to 3 classes"):
+        GPClassifier(inference="laplace", averaging="quadrature").fit(np.eye(8), np.arange(8) // 2)
+    with pytest.raises(ValueError, match="'diagonal'"):
+        GPClassifier("precomputed").fit(np.eye(4), [0, 1, 0, 1]).predict_proba(np.eye(4), [1.0])
+
+
+def test_paper_settings_stop_after_twenty_evaluations(three):
+    X, y = three
+    for gp in (GPClassifier.paper().fit(X, y), GPClassifier.paper().fit(X[:16], y[:16])):
+        assert len(gp.evidence_path_) <= 20
+    assert gp.inference_ == "ep"
+    assert len(GPRegressor.paper().fit(X, np.arange(24.0)).evidence_path_) <= 20
+
+
+def test_evidence_curve_peaks_at_the_fit(three):
+    X, y = three
+    gp = GPClassifier(inference="laplace").fit(X, y)
+    curve = gp.evidence_surface(gp.theta_[0] + np.linspace(-2, 2, 9))
+    assert curve.argmax() == 4
+    assert curve[4] == pytest.approx(gp.log_evidence_, abs=1e-9)
+    surface = GPClassifier("rbf").fit(X, y).evidence_surface(np.linspace(-1, 1, 3), [0.0, 0.5])
+    assert surface.shape == (3, 2)
+
+
+@pytest.mark.parametrize("model", [GPClassifier(), GPRegressor()])
+def test_saved_and_loaded(model, three, tmp_path):
+    X, y = three
+    target = y if isinstance(model, GPClassifier) else np.arange(24.0)
+    fitted = clone(model).fit(X, target)
+    skops.io.dump(fitted, tmp_path / "gp.skops")
+    unknown = skops.io.get_untrusted_types(file=tmp_path / "gp.skops")
+    assert all(name.startswith("voxprior.") for name in unknown)
+    loaded = skops.io.load(tmp_path / "gp.skops", trusted=unknown)
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+
+
+def test_shuffled_labels_give_chance():
+    """With no signal the evidence flattens the function: probabilities stay near one half."""
+    confident = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(30, 200)), rng.permutation(np.repeat([0, 1], 15))
+        p = GPClassifier().fit(X, y).predict_proba(rng.normal(size=(20, 200)))
+        confident.append(p.max(axis=1).mean())
+    assert np.mean(confident) < 0.65
+
+
+def test_real_fingers_are_decoded(data_folder):
+    with np.load(data_folder("finger7t") / "finger7t_subjects1-4.npz") as data:
+        X, y, run = data["X1"].astype(float), data["finger1"], data["run1"]
+    for r in np.unique(run):
+        X[run == r] -= X[run == r].mean(axis=0)
+    correct = []
+    for r in np.unique(run):
+        gp = GPClassifier().fit(X[run != r], y[run != r])
+        correct += (gp.predict(X[run == r]) == y[run == r]).tolist()
+    assert np.mean(correct) > 0.8
+
+
+def test_span_leaves_scans_of_the_span_alone_and_sharpens_others(rng):
+    """Training scans lie in their own span; a new scan loses only what could not be learned."""
+    y = np.repeat([0, 1], 15)
+    signal = 0.1 * rng.normal(size=2000)
+    X, new = (rng.normal(size=(30, 2000)) + np.outer(2 * y - 1, signal) for _ in range(2))
+    whole, span = GPClassifier(span=False).fit(X, y), GPClassifier().fit(X, y)
+    np.testing.assert_allclose(span.predict_proba(X), whole.predict_proba(X), rtol=1e-6)
+    means = [gp.predict_latent(new)[0] for gp in (whole, span)]
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
+    right = np.arange(30), y
+    assert (
+        np.log(span.predict_proba(new)[right]).mean()
+        > np.log(whole.predict_proba(new)[right]).mean()
+    )
+    few = rng.normal(size=(20, 3))
+    labels = (few[:, 0] > 0).astype(int)
+    np.testing.assert_allclose(
+        GPClassifier().fit(few, labels).predict_proba(new[:5, :3]),
+        GPClassifier(span=False).fit(few, labels).predict_proba(new[:5, :3]),
+        rtol=1e-6,
+    )

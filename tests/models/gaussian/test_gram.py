@@ -1,0 +1,135 @@
+"""The streamed Gram matrix against X Xᵀ, and its centring against centred voxels."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from voxprior.models.gaussian import gram as module
+from voxprior.models.gaussian.gram import (
+    Cross,
+    center_cross,
+    center_gram,
+    cross_gram,
+    gram_matrix,
+    span_root,
+)
+from voxprior.models.gaussian.kernels import Kernel, covariance, derivatives, variance
+from voxprior.models.gaussian.weights import weight_maps
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_ELEMENTS", 1)
+
+
+def test_streamed_equals_whole(rng, small_blocks):
+    X = rng.normal(size=(7, 1000))
+    np.testing.assert_allclose(gram_matrix(X), X @ X.T, rtol=1e-12)
+    new = rng.normal(size=(3, 1000))
+    cross = cross_gram(new, X)
+    np.testing.assert_allclose(cross.gram, new @ X.T, rtol=1e-11)
+    np.testing.assert_allclose(cross.squared_norms, (new**2).sum(axis=1), rtol=1e-12)
+
+
+def test_float32_is_summed_in_float64(rng):
+    X = (rng.normal(size=(5, 100_000)) + 1000).astype(np.float32)
+    exact = X.astype(np.float64) @ X.astype(np.float64).T
+    np.testing.assert_allclose(gram_matrix(X), exact, rtol=1e-13)
+
+
+def test_memory_map_fortran_order_and_read_only(rng, tmp_path, small_blocks):
+    X = rng.normal(size=(6, 700)).astype(np.float32)
+    mapped = np.memmap(tmp_path / "x.dat", dtype=np.float32, mode="w+", shape=X.shape)
+    mapped[:] = X
+    mapped.flush()
+    read = np.memmap(tmp_path / "x.dat", dtype=np.float32, mode="r", shape=X.shape)
+    expected = X.astype(float) @ X.astype(float).T
+    for form in (read, np.asfortranarray(X)):
+        np.testing.assert_allclose(gram_matrix(form), expected, rtol=1e-12)
+
+
+def test_dask_equals_numpy(rng):
+    da = pytest.importorskip("dask.array")
+    X, new = rng.normal(size=(9, 500)), rng.normal(size=(4, 500))
+    lazy = da.from_array(X, chunks=(4, 130))
+    np.testing.assert_allclose(gram_matrix(lazy), X @ X.T, rtol=1e-11)
+    cross = cross_gram(new, lazy)
+    np.testing.assert_allclose(cross.gram, new @ X.T, rtol=1e-10)
+    np.testing.assert_allclose(cross.squared_norms, (new**2).sum(axis=1), rtol=1e-12)
+    columns = np.array([3, 7, 400])
+    expected = X[:, columns] @ X[:, columns].T
+    np.testing.assert_allclose(gram_matrix(lazy, columns), expected, rtol=1e-11)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 8), st.integers(1, 20), st.integers(0, 10**6))
+def test_kernel_centring_equals_centring_voxels(n, p, seed):
+    rng = np.random.default_rng(seed)
+    X, new = rng.normal(2, 1, size=(n, p)), rng.normal(2, 1, size=(3, p))
+    gram, means = center_gram(X @ X.T)
+    Xc, new_c = X - X.mean(axis=0), new - X.mean(axis=0)
+    np.testing.assert_allclose(gram, Xc @ Xc.T, atol=1e-10)
+    cross = center_cross(Cross(new @ X.T, (new**2).sum(axis=1)), means)
+    np.testing.assert_allclose(cross.gram, new_c @ Xc.T, atol=1e-10)
+    np.testing.assert_allclose(cross.squared_norms, (new_c**2).sum(axis=1), atol=1e-10)
+
+
+def test_span_root_measures_the_part_within_the_training_span(rng):
+    X, new = rng.normal(size=(6, 50)), rng.normal(size=(3, 50))
+    X[5] = X[4]
+    basis = np.linalg.svd(X, full_matrices=False)[2][:5]
+    inside = ((new @ basis.T) ** 2).sum(axis=1)
+    np.testing.assert_allclose(((new @ X.T @ span_root(X @ X.T)) ** 2).sum(axis=1), inside)
+
+
+def test_kernels_against_their_formulas(rng):
+    X, new = rng.normal(size=(5, 4)), rng.normal(size=(3, 4))
+    G, rows, columns = (new @ X.T)[None], (new**2).sum(1)[None], (X**2).sum(1)[None]
+    theta = np.array([0.3])
+    s2 = np.exp(0.6)
+    linear = covariance([Kernel("linear")], theta, G, rows, columns)
+    np.testing.assert_allclose(linear, s2 * (1 + new @ X.T))
+    poly = covariance([Kernel("poly", 0.5, 3)], theta, G, rows, columns)
+    np.testing.assert_allclose(poly, s2 * (0.5 + new @ X.T) ** 3)
+    rbf = covariance([Kernel("rbf")], np.array([0.3, -0.2]), G, rows, columns)
+    squared = ((new[:, None] - X[None]) ** 2).sum(-1)
+    np.testing.assert_allclose(rbf, s2 * np.exp(-0.5 * squared / np.exp(-0.4)))
+    both = covariance(
+        [Kernel("linear"), Kernel("rbf")],
+        np.array([0.3, 0.3, -0.2]),
+        np.repeat(G, 2, 0),
+        np.repeat(rows, 2, 0),
+        np.repeat(columns, 2, 0),
+    )
+    np.testing.assert_allclose(both, linear + rbf)
+
+
+@pytest.mark.parametrize("shape", ["linear", "poly", "rbf"])
+def test_kernel_derivatives_and_diagonal(rng, shape):
+    X = rng.normal(size=(6, 3))
+    kernels, G = [Kernel(shape), Kernel("rbf")], np.repeat((X @ X.T)[None], 2, 0)
+    rows = np.einsum("mii->mi", G)
+    theta = rng.normal(size=4 if shape == "rbf" else 3) * 0.3
+    K = covariance(kernels, theta, G, rows, rows)
+    np.testing.assert_allclose(variance(kernels, theta, rows), np.diag(K))
+    for k, exact in enumerate(derivatives(kernels, theta, G, rows)):
+        step = np.eye(len(theta))[k] * 1e-6
+        up, down = (covariance(kernels, theta + s, G, rows, rows) for s in (step, -step))
+        np.testing.assert_allclose(exact, (up - down) / 2e-6, rtol=1e-6, atol=1e-8)
+
+
+def test_weight_maps_against_weight_space(rng, small_blocks):
+    """Bayesian linear regression in weight space gives the same mean and deviation."""
+    n, p, noise, prior = 6, 400, 0.3, 0.7
+    X, y = rng.normal(1, 1, size=(n, p)), rng.normal(size=n)
+    Xc = X - X.mean(axis=0)
+    inverse = np.linalg.inv(prior * Xc @ Xc.T + noise * np.eye(n))
+    maps = weight_maps(
+        X, (inverse @ y)[:, None], inverse[None], np.full(p, prior), y[:, None], center=True
+    )
+    precision = np.linalg.inv(Xc.T @ Xc / noise + np.eye(p) / prior)
+    np.testing.assert_allclose(maps.weight[0], precision @ Xc.T @ y / noise, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(maps.deviation[0] ** 2, np.diag(precision), rtol=1e-8)
+    covariances = [np.cov(X[:, j], y)[0, 1] / np.var(y, ddof=1) for j in range(p)]
+    np.testing.assert_allclose(maps.pattern[0], covariances, rtol=1e-8, atol=1e-12)
