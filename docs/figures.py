@@ -1,7 +1,7 @@
 """Collect the pictures of gallery examples: matplotlib figures that belong to no window.
 
 `voxprior.report` returns figures without pyplot, so sphinx-gallery's own scraper does not see them;
-this one saves every figure that a code block bound to a name.
+this one saves every figure that a code block bound to a name, alone or in a dictionary.
 """
 
 from matplotlib.figure import Figure
@@ -12,9 +12,10 @@ def scrape(block, block_vars, gallery_conf):
     """Save the new figures among the example's variables, and return the text that shows them."""
     saved = []
     for value in block_vars["example_globals"].values():
-        if isinstance(value, Figure) and not getattr(value, "_in_gallery", False):
-            path = next(block_vars["image_path_iterator"])
-            value.savefig(path, dpi=100)
-            value._in_gallery = True
-            saved.append(path)
+        for figure in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(figure, Figure) and not getattr(figure, "_in_gallery", False):
+                path = next(block_vars["image_path_iterator"])
+                figure.savefig(path, dpi=100)
+                figure._in_gallery = True
+                saved.append(path)
     return figure_rst(saved, gallery_conf["src_dir"])

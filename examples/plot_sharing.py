@@ -19,6 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from voxprior import FeatureSharingNB
 from voxprior.report.maps import draw_maps
+from voxprior.report.pictures.sharing import shared_courses
 from voxprior.simulate import time_courses
 from voxprior.validation import FewShotSplit, cross_validate
 
@@ -80,3 +81,10 @@ slices = draw_maps(data.space, {"truth": truth, "sample means": before, "shared 
 
 for name, values in {"sample means": before, "shared means": after}.items():
     print(f"{name:13s}{np.corrcoef(truth, values)[0, 1]:5.2f}")
+
+# %%
+# Mean courses of four responding voxels in class 1, before (thin) and after (thick) sharing.
+
+strongest = np.argsort(-np.abs(data.truth["amplitude"][1]))[:4]
+courses = [maps[f"mean_{when}[1]"].reshape(data.n_times, -1) for when in ("before", "after")]
+panels = shared_courses(*courses, voxels=strongest)
