@@ -174,8 +174,10 @@ def _split_tables(counts: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndar
     return np.concatenate(parts), start.astype(np.uint64), np.array(strides).astype(np.uint64)
 
 
-def gains(words: np.ndarray, cells: Family) -> np.ndarray:
+def gains(words: np.ndarray, cells: Family, out: np.ndarray | None = None) -> np.ndarray:
     """δ(v) of every voxel: log score with v as one parent more, minus the score without.
+
+    ``out`` (V,) takes the result; filling new memory costs as much as scoring.
 
     Examples
     --------
@@ -185,7 +187,7 @@ def gains(words: np.ndarray, cells: Family) -> np.ndarray:
     >>> gains(words, family(words, y, 2, [])).round(6)
     array([5.501841, 0.      ])
     """
-    delta = np.empty(len(words))
+    delta = np.empty(len(words)) if out is None else out
     # A voxel splits configuration j unless its last look-up falls on the first or the last entry.
     last = (cells.stride[:, -1] * cells.counts.astype(np.uint64)).sum(axis=1)
     tables = (cells.tables, cells.start, cells.stride, last)

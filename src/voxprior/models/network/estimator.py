@@ -348,14 +348,14 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         return Rules(**named, adjacency=self._adjacency())
 
     def _adjacency(self):
-        if self.space is None or self.equivalence != "belief":
+        if self.space is None:
             return None
         if self.n_features_in_ % self.space.n_voxels:
             raise ValueError(
                 "The number of features must be a multiple of the number of voxels in the space, "
                 f"{self.space.n_voxels}. Got {self.n_features_in_} features instead."
             )
-        return self.space.adjacency(self.connectivity)
+        return self.space.adjacency(self.connectivity) if self.equivalence == "belief" else None
 
     def _check_parameters(self):
         for name, allowed in CHOICES.items():

@@ -28,7 +28,7 @@ Reference: Chen and Herskovits, KDD 2005, section 3.1.2.
 import numpy as np
 from numba import njit
 
-from voxprior.bits import counts
+from voxprior.bits import popcount
 from voxprior.models.network.bdeu import TIE, Family, cell_alpha, family, gains
 from voxprior.models.network.equivalence import equivalent
 from voxprior.models.network.greedy import Equivalence, grow
@@ -128,7 +128,7 @@ def next_parents(
     leader = np.array([np.argmax(delta)])
     reached, _ = _race(words, y, cells, folds, leader, top)
     slack = np.log((n_classes * cells.alpha + len(y) - 1) / cells.alpha)
-    near = np.flatnonzero(cells.score + delta + slack > reached[folds].min())
+    near = np.flatnonzero(delta > reached[folds].min() - cells.score - slack)
     return _race(words, y, cells, folds, near, top)[1][folds]
 
 
@@ -136,7 +136,6 @@ def _race(words, y, cells: Family, folds, voxels, top) -> tuple[np.ndarray, np.n
     """Best score and voxel of every fold among ``voxels``, where it beats ``top``."""
     J, K = cells.counts.shape
     selected = words[voxels]
-    inside = counts(selected, cells.masks[:, :, 0].reshape(J * K, -1)).reshape(-1, J, K)
     cell = cells.configuration[folds] * K + y[folds]
     order = np.argsort(cell, kind="stable")
     begin = np.searchsorted(cell[order], np.arange(J * K + 1))
@@ -146,7 +145,16 @@ def _race(words, y, cells: Family, folds, voxels, top) -> tuple[np.ndarray, np.n
     score = cells.score + gains(selected, cells)
     top, chosen = top.copy(), np.full(len(y), -1, dtype=np.int64)
     _offer_all(
-        selected, score, inside, cells.counts, log_cell, log_row, folds[order], begin, top, chosen
+        selected,
+        score,
+        cells.masks[:, :, 0],
+        cells.counts,
+        log_cell,
+        log_row,
+        folds[order],
+        begin,
+        top,
+        chosen,
     )
     return top, np.append(voxels, -1)[chosen]
 
@@ -163,26 +171,32 @@ def _scores_without(
 
 
 @njit(cache=True)
-def _offer_all(words, score, inside, sizes, log_cell, log_row, samples, begin, top, chosen):
-    floor = np.full(sizes.shape, -np.inf)
+def _offer_all(words, score, masks, sizes, log_cell, log_row, samples, begin, top, chosen):
+    J, K = sizes.shape
+    floor = np.full((J, K), -np.inf)
+    inside = np.zeros((J, K), np.int64)
     for v in range(len(words)):
         n_split = 0
-        for j in range(len(sizes)):
-            n_split += 0 < inside[v, j].sum() < sizes[j].sum()
-        for j in range(len(sizes)):
-            row, size = inside[v, j].sum(), sizes[j].sum()
+        for j in range(J):
+            for k in range(K):
+                inside[j, k] = 0
+                for w in range(words.shape[1]):
+                    inside[j, k] += popcount(words[v, w] & masks[j, k, w])  # type: ignore[call-arg]
+            n_split += 0 < inside[j].sum() < sizes[j].sum()
+        for j in range(J):
+            row, size = inside[j].sum(), sizes[j].sum()
             # Without its only 1 (or 0) a configuration is split no more; splitting none is out.
             alone = n_split == 1 and 0 < row < size
             on_counts = n_split > 0 and not (alone and row == 1)
             off_counts = n_split > 0 and not (alone and size - row == 1)
-            for k in range(sizes.shape[1]):
+            for k in range(K):
                 on, off = -np.inf, -np.inf
-                if on_counts and inside[v, j, k] > 0:
-                    on = score[v] - log_cell[inside[v, j, k]] + log_row[row]
-                if off_counts and sizes[j, k] > inside[v, j, k]:
-                    off = score[v] - log_cell[sizes[j, k] - inside[v, j, k]] + log_row[size - row]
+                if on_counts and inside[j, k] > 0:
+                    on = score[v] - log_cell[inside[j, k]] + log_row[row]
+                if off_counts and sizes[j, k] > inside[j, k]:
+                    off = score[v] - log_cell[sizes[j, k] - inside[j, k]] + log_row[size - row]
                 if max(on, off) > floor[j, k]:
-                    cell = j * sizes.shape[1] + k
+                    cell = j * K + k
                     members = samples[begin[cell] : begin[cell + 1]]
                     floor[j, k] = _offer(v, words[v], on, off, members, top, chosen)
 

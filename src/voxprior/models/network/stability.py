@@ -158,13 +158,15 @@ def null_gains(
     n_permutations: int,
     rng: np.random.Generator,
     binarize: Callable[[np.ndarray], np.ndarray] | None = None,
+    used: np.ndarray | None = None,
 ) -> np.ndarray:
     """Largest gain of a further parent (n_permutations,), labels permuted within configurations.
 
     Where voxels were made binary with the help of the labels, ``binarize`` does it again for
-    permuted ones.
+    permuted ones. ``used`` (n,) leaves samples out.
     """
-    cells = family(words, y, n_classes, list(parents), alpha)
+    weights = None if used is None else np.asarray(used, dtype=np.int64)
+    cells = family(words, y, n_classes, list(parents), alpha, weights)
     J = len(cells.counts)
     labels = np.tile(y, (n_permutations, 1))
     for j in range(J):
@@ -173,10 +175,10 @@ def null_gains(
     cell = cells.configuration * n_classes + labels
     members = cell.T[:, :, None] == np.arange(J * n_classes)
     masks = pack(members.reshape(len(y), -1)).reshape(n_permutations, J, n_classes, 1, -1)
-    top = np.empty(n_permutations)
+    top, delta = np.empty(n_permutations), np.empty(len(words))
     for i in range(n_permutations):
         voxels = words if binarize is None else binarize(labels[i])
-        top[i] = gains(voxels, cells._replace(masks=masks[i])).max(initial=0.0)
+        top[i] = gains(voxels, cells._replace(masks=masks[i]), delta).max(initial=0.0)
     return top
 
 
@@ -191,12 +193,13 @@ def permutation_null(
     rng: np.random.Generator,
     level: float | None = None,
     binarize: Callable[[np.ndarray], np.ndarray] | None = None,
+    used: np.ndarray | None = None,
 ) -> Null:
     """Test every step of a greedy path; with ``level``, stop after the first that fails."""
     gain, null, p_value = np.diff(scores), [], []
     for step in range(len(parents)):
         before = parents[:step]
-        top = null_gains(words, y, n_classes, before, alpha, n_permutations, rng, binarize)
+        top = null_gains(words, y, n_classes, before, alpha, n_permutations, rng, binarize, used)
         null.append(top)
         p_value.append((1 + np.sum(top >= gain[step] - 1e-9)) / (n_permutations + 1))
         if level is not None and p_value[-1] > level:

@@ -1,0 +1,184 @@
+"""Pictures of an inverse-tree network: its structure, its stability (Figure 7), its ROC (Figure 6).
+
+Every function takes plain data and returns a matplotlib figure; the figures are those of Chen and
+Herskovits, KDD 2005.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+INK, ACCENT, FAINT = "#334155", "#c2410c", "#cbd5e1"
+
+
+def draw_network(parents, equivalents, scores, class_name="class", names=None):
+    """Draw the class, its latent parents, and each one's cluster of voxels.
+
+    Parameters
+    ----------
+    parents : sequence of int (d,)
+        Parent voxels in order of entry.
+    equivalents : sequence of d sequences
+        Voxels equivalent to each parent.
+    scores : sequence of float (d + 1,)
+        Score of the class with 0, 1, .. d parents; arrows carry the gains.
+    class_name : str
+        What the leaf is called.
+    names : sequence of str, optional
+        Names of the parents, for instance their coordinates.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> figure = draw_network([7, 3], [[8, 9], []], [-20.0, -12.0, -9.0], "age")
+    >>> [text.get_text() for text in figure.axes[0].texts][:2]
+    ['age', 'L1']
+    """
+    from matplotlib.figure import Figure
+
+    d = len(parents)
+    labels = [f"voxel {p}" for p in parents] if names is None else list(names)
+    figure = Figure(figsize=(max(4.0, 2.4 * d), 4.2), layout="constrained")
+    axes = figure.subplots()
+    centre = (d - 1) / 2
+    _node(axes, centre, 0.0, class_name, ACCENT)
+    for i in range(d):
+        _node(axes, i, 1.0, f"L{i + 1}", INK)
+        _arrow(axes, (i, 1.0), (centre, 0.0))
+        gain = scores[i + 1] - scores[i]
+        middle = ((i + centre) / 2, 0.5)
+        axes.annotate(f"+{gain:.1f} nats", middle, ha="center", fontsize=8, backgroundcolor="white")
+        _cluster(axes, i, labels[i], len(equivalents[i]))
+    if d == 0:
+        axes.annotate("no voxel raises the score", (0, 0.6), ha="center", color=INK)
+    axes.set(xlim=(-0.8, max(d, 1) - 0.2), ylim=(-0.4, 2.6))
+    axes.axis("off")
+    return figure
+
+
+def _node(axes, x, y, text, color):
+    box = {
+        "boxstyle": "circle,pad=0.45",
+        "facecolor": "white",
+        "edgecolor": color,
+        "linewidth": 1.6,
+    }
+    axes.text(x, y, text, ha="center", va="center", color=color, bbox=box, zorder=3)
+
+
+def _arrow(axes, tail, head):
+    style = {"arrowstyle": "-|>", "color": INK, "shrinkA": 16, "shrinkB": 20, "linewidth": 1.2}
+    axes.annotate("", xy=head, xytext=tail, arrowprops=style)
+
+
+def _cluster(axes, x, label, n_equivalents):
+    """A parent and up to four of its equivalents as children of the latent state."""
+    shown = min(n_equivalents, 4) + 1
+    spread = np.linspace(-0.32, 0.32, shown) if shown > 1 else [0.0]
+    for k, offset in enumerate(spread):
+        _arrow(axes, (x, 1.0), (x + offset, 2.0))
+        axes.plot(x + offset, 2.0, "o", color=ACCENT if k == 0 else FAINT, markeredgecolor=INK)
+    more = f"{label}\n+ {n_equivalents} equivalent" if n_equivalents else label
+    axes.annotate(more, (x, 2.2), ha="center", va="bottom", fontsize=8, color=INK)
+
+
+def draw_frequencies(model_frequency, edge_frequency, selected=-1, edges_in_model=(), title=""):
+    """Model and edge frequencies over resampled data, side by side (the paper's Figure 7).
+
+    Parameters
+    ----------
+    model_frequency, edge_frequency : sequences of float
+        By falling frequency.
+    selected : int
+        Place of the network learned from all samples; −1 if no resample found it.
+    edges_in_model : sequence of int
+        Places of its edges.
+    title : str
+        Name of the data set.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> figure = draw_frequencies([0.7, 0.3], [1.0, 0.7, 0.3], 0, [0, 1], "GM_Age")
+    >>> len(figure.axes[0].patches), len(figure.axes[1].patches)
+    (2, 3)
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 2.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _bars(left, model_frequency, [selected] if selected >= 0 else [], "model")
+    _bars(right, edge_frequency, edges_in_model, "edge")
+    if 0 <= selected < len(model_frequency):
+        left.annotate(
+            "network of all samples",
+            (selected, model_frequency[selected]),
+            (0.98, 0.9),
+            textcoords="axes fraction",
+            ha="right",
+            color=ACCENT,
+            arrowprops={"arrowstyle": "-", "color": ACCENT},
+        )
+    else:
+        left.set_title("no resample gives the network of all samples", fontsize=9, color=ACCENT)
+    if title:
+        figure.suptitle(title)
+    return figure
+
+
+def _bars(axes, frequency, highlighted: Sequence[int], what):
+    colors = [ACCENT if i in set(highlighted) else FAINT for i in range(len(frequency))]
+    axes.bar(np.arange(len(frequency)), frequency, color=colors, edgecolor=INK, linewidth=0.4)
+    axes.set(xlabel=f"{what}, by frequency", ylabel="frequency", ylim=(0, 1))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_roc(truth, probability, title=""):
+    """Receiver operating characteristic with thresholds written along it (the paper's Figure 6).
+
+    Parameters
+    ----------
+    truth : sequence of bool (n,)
+        Which samples are of the positive class.
+    probability : sequence of float (n,)
+        P(positive) of each; a sample is called positive if it exceeds the threshold.
+    title : str
+        Name of the data set; the area under the curve is added.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> figure = draw_roc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], "GM_Age")
+    >>> figure.axes[0].get_title()
+    'GM_Age, AUC 0.75'
+    """
+    from matplotlib.figure import Figure
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    fpr, tpr, thresholds = roc_curve(truth, probability, drop_intermediate=True)
+    area = roc_auc_score(truth, probability)
+    figure = Figure(figsize=(4.0, 4.0), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
+    axes.plot(fpr, tpr, "o-", color=ACCENT, markersize=3)
+    last = (-1.0, -1.0)
+    for x, y, threshold in zip(fpr, tpr, thresholds):
+        # Labels closer than this would be printed on each other.
+        if np.isfinite(threshold) and (abs(x - last[0]) > 0.11 or abs(y - last[1]) > 0.05):
+            axes.annotate(
+                f"{threshold:.2f}", (x, y), (4, -7), textcoords="offset points", fontsize=7
+            )
+            last = (x, y)
+    axes.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
+    axes.set_title(f"{title}, AUC {area:.2f}" if title else f"AUC {area:.2f}")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
