@@ -2,6 +2,7 @@
 
 import nibabel
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -11,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from voxprior import Decoder, FeatureSharingNB, GPRegressor
-from voxprior.decoder import model_maps, prepared
+from voxprior.decoder import prepared
 from voxprior.images import load_maps, load_runs
+from voxprior.report import model_maps
 from voxprior.validation.audit import AuditError
 
 AFFINE = np.diag([3.0, 3, 3, 1])
@@ -140,3 +142,31 @@ def test_clone_and_errors(study):
         Decoder().fit(images)
     with pytest.raises(ValueError, match=r"images without"):
         Decoder().fit(images, y[:-1])
+
+
+def test_covariates_are_taken_out_and_asked_for_again(study, tmp_path):
+    images, y, groups = study
+    rng = np.random.default_rng(1)
+    age = np.where(y == "face", 30.0, 50.0) + rng.normal(size=16)
+    values = rng.normal(size=(16, 5, 5, 4)) + age[:, None, None, None]
+    aged = [nibabel.Nifti1Image(v.astype("f4"), AFFINE) for v in values]
+    table = pd.DataFrame({"age": age, "site": np.tile(["A", "B", "C", "D"], 4)})
+    decoder = Decoder(LogisticRegression()).fit(aged, y, covariates=table)
+    with pytest.raises(ValueError, match=r"fitted with covariates age, site"):
+        decoder.predict(aged)
+    with pytest.raises(ValueError, match=r"'site' had the levels"):
+        decoder.predict(aged[:1], covariates=table[:1].assign(site="E"))
+    again = Decoder.load(decoder.save(tmp_path / "model.skops"))
+    alone = again.predict_proba(aged[3], covariates=table[3:4])
+    assert_allclose(alone[0], decoder.predict_proba(aged, covariates=table)[3], rtol=1e-6)
+    found = Decoder(LogisticRegression()).evaluate_covariates(
+        aged, y, groups, table[["age"]], allow=["labels-confounded", "fitted-outside"]
+    )
+    by_images, adjusted, by_covariates = (r.pooled()["accuracy"] for r in found)
+    assert by_images > 0.9
+    assert by_covariates > 0.9
+    assert adjusted < 0.75
+    evaluated = Decoder(LogisticRegression()).evaluate(
+        aged, y, groups, table[["age"]], allow=["labels-confounded", "fitted-outside"]
+    )
+    assert_allclose(evaluated.probabilities(), found.adjusted.probabilities(), rtol=1e-3)

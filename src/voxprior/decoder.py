@@ -19,13 +19,19 @@ from typing import Any
 import numpy as np
 import skops.io
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from voxprior.images import Dataset, ImageSpace, load_maps, scaled_by_training
-from voxprior.report import Report, make_report
-from voxprior.validation import Result, cross_validate
+from voxprior.report import Report, make_report, model_maps
+from voxprior.validation import Result, compare_with_covariates, cross_validate
+from voxprior.validation.covariates import (
+    CovariateCoding,
+    CovariateComparison,
+    CovariateRemoval,
+    covariate_matrix,
+    with_covariates,
+)
 
 FORMAT = 1
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
@@ -138,12 +144,16 @@ class Decoder(BaseEstimator):
         -------
         Decoder
         """
-        data = self.read(images, y, groups, covariates)
-        if data.y is None:
-            raise ValueError("Labels were expected: give y, or a Dataset that has labels. Got none.")
+        data = self._labelled(images, y, groups, covariates)
         self.masker_ = data.images or ImageSpace(data.space, standardize=data.standardize)
+        self.covariates_ = None if data.covariates is None else CovariateCoding.of(data.covariates)
+        X = (
+            data.X
+            if self.covariates_ is None
+            else with_covariates(data.X, self.covariates_.matrix(data.covariates))
+        )
         self.estimator_ = prepared(self.estimator, data)
-        self.estimator_.fit(data.X, data.y)
+        self.estimator_.fit(X, data.y)
         if hasattr(self.estimator_, "classes_"):
             self.classes_ = self.estimator_.classes_
         return self
@@ -155,7 +165,17 @@ class Decoder(BaseEstimator):
             given = {"y": y, "groups": groups, "covariates": covariates}
             return replace(images, **{k: v for k, v in given.items() if v is not None})
         settings = {name: getattr(self, name) for name in READING}
-        return check_memory(self.memory).cache(load_maps)(images, y, groups=groups, covariates=covariates, **settings)
+        return check_memory(self.memory).cache(load_maps)(
+            images, y, groups=groups, covariates=covariates, **settings
+        )
+
+    def _labelled(self, images, y, groups, covariates) -> Dataset:
+        data = self.read(images, y, groups, covariates)
+        if data.y is None:
+            raise ValueError(
+                "Labels were expected: give y, or a Dataset that has labels. Got none."
+            )
+        return data
 
     def _refuse_reading_settings(self) -> None:
         defaults = Decoder().get_params(deep=False)
@@ -185,13 +205,25 @@ class Decoder(BaseEstimator):
     def _rows(self, images, covariates) -> np.ndarray:
         check_is_fitted(self)
         if not isinstance(images, Dataset):
-            return self.masker_.transform(images, mesh=self.mesh)
+            return self._with_covariates(self.masker_.transform(images, mesh=self.mesh), covariates)
         if images.space != self.masker_.space:
             raise ValueError(
                 f"The dataset was read in {images.space!r}, the decoder was fitted in "
                 f"{self.masker_.space!r}: read it with images=decoder.masker_."
             )
-        return images.X
+        return self._with_covariates(
+            images.X, images.covariates if covariates is None else covariates
+        )
+
+    def _with_covariates(self, X: np.ndarray, covariates) -> np.ndarray:
+        if self.covariates_ is None:
+            return X
+        if covariates is None:
+            raise ValueError(
+                f"The decoder was fitted with covariates {', '.join(self.covariates_.levels)}: give them "
+                "for new images too (covariates=...)."
+            )
+        return with_covariates(X, self.covariates_.matrix(covariates))
 
     @property
     def maps_(self) -> dict[str, Any]:
@@ -226,19 +258,49 @@ class Decoder(BaseEstimator):
         Result
             With the findings of the audit.
         """
-        data = self.read(images, y, groups, covariates)
+        data = self._labelled(images, y, groups, covariates)
+        X, variables = data.X, None
+        if data.covariates is not None:
+            X = with_covariates(data.X, covariate_matrix(data.covariates)[0])
+            variables = dict(data.covariates.items())
         return cross_validate(
             prepared(self.estimator, data),
-            data.X,
+            X,
             data.y,
             data.groups,
             cv,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=bool(self.verbose),
-            variables=None if data.covariates is None else dict(data.covariates.items()),
+            variables=variables,
             allow=allow,
             folder=folder,
+        )
+
+    def evaluate_covariates(
+        self, images, y=None, groups=None, covariates=None, *, cv=None, allow=()
+    ) -> CovariateComparison:
+        """Decode the same folds from images as they are, from images without covariates, from covariates.
+
+        Parameters are those of `evaluate`; the images are believed only as far as they say more than
+        the covariates alone.
+        """
+        data = self._labelled(images, y, groups, covariates)
+        if data.covariates is None:
+            raise ValueError(
+                "Covariates were expected: give covariates=..., one row a scan. Got none."
+            )
+        return compare_with_covariates(
+            prepared(self.estimator, replace(data, covariates=None)),
+            data.X,
+            data.y,
+            data.covariates,
+            data.groups,
+            cv,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            progress=bool(self.verbose),
+            allow=allow,
         )
 
     def generate_report(self, result: Result, title: str = "Decoding report", **parts) -> Report:
@@ -254,7 +316,7 @@ class Decoder(BaseEstimator):
             Further parts, see `voxprior.report.summarize`.
         """
         check_is_fitted(self)
-        return make_report(self.estimator_, self.masker_, self.voxel_maps(), result, title, **parts)
+        return make_report(self.estimator_, self.masker_, result, title, **parts)
 
     # ------------------------------------------------------------------ kept and read again
 
@@ -267,6 +329,7 @@ class Decoder(BaseEstimator):
             "images": self.masker_.to_dict(),
             "digest": self.masker_.space.digest,
             "estimator": self.estimator_,
+            "covariates": None if self.covariates_ is None else self.covariates_.levels,
         }
         path = Path(path)
         partial = path.with_name(f".{path.name}.partial")
@@ -291,10 +354,14 @@ class Decoder(BaseEstimator):
         state = _read_state(Path(path), trusted)
         images = ImageSpace.from_dict(state["images"])
         if images.space.digest != state["digest"]:
-            raise ValueError(f"{path}: mask and affine do not match their fingerprint; the file is damaged.")
+            raise ValueError(
+                f"{path}: mask and affine do not match their fingerprint; the file is damaged."
+            )
         _warn_of_versions(path, state["versions"])
         decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
+        levels = state["covariates"]
+        decoder.covariates_ = None if levels is None else CovariateCoding(levels)
         if hasattr(decoder.estimator_, "classes_"):
             decoder.classes_ = decoder.estimator_.classes_
         return decoder
@@ -316,35 +383,16 @@ def prepared(estimator: Any, data: Dataset) -> Any:
         if value is None and name.split("__")[-1] == "space"
     }
     model.set_params(**unset)
-    return scaled_by_training(model) if data.standardize == "train" else model
+    if data.standardize == "train":
+        model = scaled_by_training(model)
+    if data.covariates is None:
+        return model
+    removal = CovariateRemoval(len(CovariateCoding.of(data.covariates).columns))
+    return make_pipeline(removal, *_steps(model))
 
 
-def model_maps(model: Any) -> dict[str, np.ndarray]:
-    """Maps of a fitted model: its own, or the weights of a linear one, led back through a pipeline."""
-    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-    final = steps[-1]
-    if hasattr(final, "voxel_maps"):
-        maps = final.voxel_maps()
-    elif hasattr(final, "coef_"):
-        weights = np.atleast_2d(final.coef_)
-        labels = getattr(final, "classes_", [""])
-        names = [f"weights[{c}]" for c in labels] if len(weights) == len(labels) > 1 else ["weights"]
-        maps = dict(zip(names, weights))
-    else:
-        return {}
-    return {name: _led_back(np.asarray(values), steps[:-1]) for name, values in maps.items()}
-
-
-def _led_back(values: np.ndarray, steps: Sequence[Any]) -> np.ndarray:
-    """Weights on selected or projected features as weights on the features that went in."""
-    for step in reversed(steps):
-        if hasattr(step, "get_support"):
-            full = np.zeros(len(step.get_support()))
-            full[step.get_support()] = values
-            values = full
-        elif hasattr(step, "components_"):
-            values = values @ step.components_
-    return values
+def _steps(model: Any) -> list[Any]:
+    return [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
 
 
 # ---------------------------------------------------------------------- files

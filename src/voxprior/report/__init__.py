@@ -6,6 +6,7 @@ _HOME = {
     "Report": "voxprior.report.page",
     "draw_maps": "voxprior.report.maps",
     "make_report": "voxprior.report.decoding",
+    "model_maps": "voxprior.report.decoding",
     "render": "voxprior.report.page",
     "summarize": "voxprior.report.summary",
 }

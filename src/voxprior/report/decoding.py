@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -25,7 +25,6 @@ VIEWERS = 2
 def make_report(
     model: Any,
     images: ImageSpace,
-    maps: Mapping[str, np.ndarray],
     result: Result,
     title: str = "Decoding report",
     **parts: Any,
@@ -38,8 +37,6 @@ def make_report(
         Fitted on all images; its family's pictures are drawn.
     images : ImageSpace
         What the images were read with.
-    maps : mapping of str to array
-        Maps of the model, the most telling one first.
     result : Result
         Of the validation.
     title : str
@@ -49,18 +46,21 @@ def make_report(
     """
     done = {"Preprocessing": _preprocessing(images)} | dict(parts.pop("done", {}))
     pictures = [*family_pictures(model, images), *parts.pop("pictures", ())]
-    shown = _shown_maps(images, maps)
+    shown = _shown_maps(images, model_maps(model))
     return Report(summarize(result, title=title, done=done, maps=shown, pictures=pictures, **parts))
 
 
 def _preprocessing(images: ImageSpace) -> dict[str, Any]:
     cleaning = images.cleaning
-    filters = [f"{n} {getattr(cleaning, n)} Hz" for n in ("high_pass", "low_pass") if getattr(cleaning, n)]
+    filters = [
+        f"{n} {getattr(cleaning, n)} Hz" for n in ("high_pass", "low_pass") if getattr(cleaning, n)
+    ]
     unit = "a run" if images.standardize in ("run", "baseline") else "a scan"
     return {
         "space": repr(images.space),
         "smoothing": f"{images.smoothing_fwhm} mm FWHM" if images.smoothing_fwhm else "none",
-        "temporal cleaning": ", ".join((["detrended"] if cleaning.detrend else []) + filters) or "none",
+        "temporal cleaning": ", ".join((["detrended"] if cleaning.detrend else []) + filters)
+        or "none",
         "standardising": f"{images.standardize} (the unit of prediction is {unit})",
         "notes": "; ".join(images.notes) or None,
     }
@@ -97,3 +97,33 @@ def _viewer(image: Any, name: str) -> str:
 
     html = view_img(image, bg_img=False, threshold=None, title=name).get_standalone()
     return re.sub(r"<link[^>]*>", "", html)
+
+
+def model_maps(model: Any) -> dict[str, np.ndarray]:
+    """Maps of a fitted model: its own, or the weights of a linear one, led back through a pipeline."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    final = steps[-1]
+    if hasattr(final, "voxel_maps"):
+        maps = final.voxel_maps()
+    elif hasattr(final, "coef_"):
+        weights = np.atleast_2d(final.coef_)
+        labels = getattr(final, "classes_", [""])
+        names = (
+            [f"weights[{c}]" for c in labels] if len(weights) == len(labels) > 1 else ["weights"]
+        )
+        maps = dict(zip(names, weights))
+    else:
+        return {}
+    return {name: _led_back(np.asarray(values), steps[:-1]) for name, values in maps.items()}
+
+
+def _led_back(values: np.ndarray, steps: Sequence[Any]) -> np.ndarray:
+    """Weights on selected or projected features as weights on the features that went in."""
+    for step in reversed(steps):
+        if hasattr(step, "get_support"):
+            full = np.zeros(len(step.get_support()))
+            full[step.get_support()] = values
+            values = full
+        elif hasattr(step, "components_"):
+            values = values @ step.components_
+    return values

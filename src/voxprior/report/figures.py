@@ -112,11 +112,13 @@ def null_distribution(null: np.ndarray, observed: float, p: float, name: str) ->
 
 
 def learning_curve(table: pd.DataFrame, score: str, chance: float | None) -> Figure:
-    """Score by training scans a class, one line a model; columns ``model``, ``n_per_class``, score."""
+    """Score by training scans a class, one line a decoder."""
     figure, ax = _axes("training scans a class", score.replace("_", " "), size=(6.2, 4))
-    for model, part in table.groupby("model", sort=False):
+    for model, part in table.groupby("estimator", sort=False):
         line = part.groupby("n_per_class")[score].agg(["mean", "sem"])
-        ax.errorbar(line.index, line["mean"], line["sem"].fillna(0), marker="o", label=model, capsize=2)
+        ax.errorbar(
+            line.index, line["mean"], line["sem"].fillna(0), marker="o", label=model, capsize=2
+        )
     if chance is not None:
         ax.axhline(chance, color="0.5", linestyle="--")
     ax.legend(frameon=False, fontsize="small")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from voxprior.validation import Result
+from voxprior.validation import PermutationResult, Result
 
 
 def methods_paragraph(
-    result: Result, done: Mapping[str, Mapping[str, str]], score: Mapping[str, str], permutation: Any
+    result: Result,
+    done: Mapping[str, Mapping[str, str]],
+    score: Mapping[str, str],
+    permutation: PermutationResult | None,
 ) -> str:
     """Sentences over data, preprocessing, model, split, metric, inference and software."""
     sentences = [_data(result, done), _preprocessing(done), _model(done), _split(result, done)]
-    sentences.append(_outcome(score))
-    if permutation is not None:
-        sentences.append(permutation.sentence)
+    sentences += [_outcome(score), permutation_sentence(permutation)]
     software = done["Software"]
     sentences.append(f"Analyses used voxprior {software['voxprior']} with scikit-learn "
                      f"{software['scikit-learn']} and nilearn {software['nilearn']}.")  # fmt: skip
@@ -36,7 +36,11 @@ def _data(result: Result, done: Mapping[str, Mapping[str, str]]) -> str:
 
 def _preprocessing(done: Mapping[str, Mapping[str, str]]) -> str:
     steps = done.get("Preprocessing", {})
-    return "" if not steps else "Preprocessing: " + "; ".join(f"{k} {v}" for k, v in steps.items()) + "."
+    return (
+        ""
+        if not steps
+        else "Preprocessing: " + "; ".join(f"{k} {v}" for k, v in steps.items()) + "."
+    )
 
 
 def _model(done: Mapping[str, Mapping[str, str]]) -> str:
@@ -59,3 +63,16 @@ def _outcome(score: Mapping[str, str]) -> str:
     if score["chance"] != "-":
         text += f" against a chance level of {score['chance']}"
     return text + "."
+
+
+def permutation_sentence(test: PermutationResult | None) -> str:
+    """What a permutation test did and found; nothing where there was none."""
+    if test is None:
+        return ""
+    many = "all" if test.exact else "random"
+    text = (
+        f"In a permutation test ({len(test.null)} {many} relabellings, {test.scheme}; "
+        f"{test.hyperparameters}) {test.score.replace('_', ' ')} {test.observed:.3f} had p = {test.p_value:.3g}; "
+        f"the smallest p this design can give is {test.smallest_p:.3g}"
+    )
+    return text + (" (stopped early)." if test.stopped_early else ".")

@@ -13,18 +13,17 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from voxprior.decision import average_repeats, confusion_table, reliability_curve, risk_coverage_curve
+from voxprior.decision import (
+    average_repeats,
+    confusion_table,
+    reliability_curve,
+    risk_coverage_curve,
+)
 from voxprior.report import figures
-from voxprior.report.methods import methods_paragraph
-from voxprior.validation import Result
+from voxprior.report.methods import methods_paragraph, permutation_sentence
+from voxprior.validation import LearningCurve, PermutationResult, Result, interval
 from voxprior.validation.result import plain
-
-try:
-    from voxprior.validation.intervals import score_interval
-except ImportError:
-    score_interval = lambda result, name: None
 
 SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
 NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
@@ -39,9 +38,9 @@ def summarize(
     maps: Sequence[Mapping[str, str]] = (),
     pictures: Sequence[tuple[str, Any]] = (),
     names: Sequence[str] = (),
-    permutation: Any = None,
+    permutation: PermutationResult | None = None,
     beside: Sequence[Mapping[str, Any]] = (),
-    learning: pd.DataFrame | None = None,
+    learning: LearningCurve | None = None,
 ) -> dict[str, Any]:
     """Say in plain types what was done and what came out.
 
@@ -63,8 +62,8 @@ def summarize(
         Test of the score against relabelled data.
     beside : sequence of dict
         Tables shown with the scores: ``caption``, ``columns``, ``rows``.
-    learning : DataFrame, optional
-        Learning curve: columns ``model``, ``n_per_class`` and scores.
+    learning : LearningCurve, optional
+        Scores by training scans a class.
     """
     sections = _done(result, done or {}, permutation)
     rows = _score_rows(result)
@@ -112,15 +111,17 @@ def chance_level(result: Result, score: str) -> float | None:
 def _score_rows(result: Result) -> list[dict[str, Any]]:
     rows = []
     for name in result.score_names:
-        found = score_interval(result, name)
+        found = interval(result, name)
         chance = chance_level(result, name)
         rows.append(
             {
                 "key": name,
                 "name": NAMES.get(name, name.replace("_", " ")),
-                "mean": _number(result.scores[name].mean()),
-                "interval": "-" if found is None else f"{found.low:.3f} to {found.high:.3f}",
-                "method": "-" if found is None else found.method,
+                "mean": _number(found.estimate),
+                "interval": "-"
+                if found.method == "none"
+                else f"{found.low:.3f} to {found.high:.3f}",
+                "method": found.reason if found.method == "none" else found.method,
                 "chance": "-" if chance is None else _number(chance),
             }
         )
@@ -131,13 +132,13 @@ def _number(value: float) -> str:
     return "-" if value is None or not np.isfinite(value) else f"{value:.3f}"
 
 
-def _headline(row: Mapping[str, str], permutation: Any) -> dict[str, str]:
+def _headline(row: Mapping[str, str], permutation: PermutationResult | None) -> dict[str, str]:
     text = f"{row['name'].capitalize()} {row['mean']}"
     if row["interval"] != "-":
         text += f", 95 % interval {row['interval']}"
     if row["chance"] != "-":
         text += f" (chance {row['chance']})"
-    return {"text": text + ".", "detail": "" if permutation is None else permutation.sentence}
+    return {"text": text + ".", "detail": permutation_sentence(permutation)}
 
 
 def _incomplete(result: Result) -> str:
@@ -154,7 +155,10 @@ def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
         table.insert(0, "scan", [names[i] for i in table["sample"]])
     for column in table.columns[table.dtypes == float]:
         table[column] = table[column].map(lambda v: f"{v:.3f}")
-    return {"columns": [str(c) for c in table.columns], "rows": table.astype(str).to_numpy().tolist()}
+    return {
+        "columns": [str(c) for c in table.columns],
+        "rows": table.astype(str).to_numpy().tolist(),
+    }
 
 
 def _decisions(result: Result) -> dict[str, Any]:
@@ -184,7 +188,9 @@ def _scans(result: Result):
 # ---------------------------------------------------------------- figures
 
 
-def _figures(result: Result, permutation: Any, learning: pd.DataFrame | None) -> list[tuple]:
+def _figures(
+    result: Result, permutation: PermutationResult | None, learning: LearningCurve | None
+) -> list[tuple]:
     first = result.score_names[0]
     chance = chance_level(result, first)
     drawn = [("Score of every fold", figures.fold_scores(result.scores, first, chance))]
@@ -196,10 +202,9 @@ def _figures(result: Result, permutation: Any, learning: pd.DataFrame | None) ->
         drawn += _probability_figures(result)
     if permutation is not None:
         drawn.append(("Scores under relabelling", figures.null_distribution(
-            permutation.null, permutation.observed, permutation.p_value, first)))  # fmt: skip
+            permutation.null, permutation.observed, permutation.p_value, permutation.score)))  # fmt: skip
     if learning is not None:
-        score = first if first in learning else "accuracy"
-        drawn.append(("Learning curve", figures.learning_curve(learning, score, chance)))
+        drawn.append(("Learning curve", figures.learning_curve(learning.table, first, chance)))
     return drawn
 
 
@@ -217,7 +222,9 @@ def _probability_figures(result: Result) -> list[tuple]:
 # ---------------------------------------------------------------- what was done
 
 
-def _done(result: Result, known: Mapping[str, Mapping[str, Any]], permutation: Any) -> dict[str, dict]:
+def _done(
+    result: Result, known: Mapping[str, Mapping[str, Any]], permutation: PermutationResult | None
+) -> dict[str, dict]:
     settings = result.settings
     counts = ", ".join(f"{c}: {n}" for c, n in settings.get("class_counts", {}).items())
     sections: dict[str, dict[str, Any]] = {
@@ -237,7 +244,7 @@ def _done(result: Result, known: Mapping[str, Mapping[str, Any]], permutation: A
         },
     }
     if permutation is not None:
-        sections["Inference"] = {"permutation test": permutation.sentence}
+        sections["Inference"] = {"permutation test": permutation_sentence(permutation)}
     for section, items in known.items():
         sections[section] = sections.get(section, {}) | dict(items)
     sections["Software"] = {package: version(package) for package in SOFTWARE}
