@@ -62,7 +62,7 @@ def probabilities(
     begins = np.cumsum([0, *map(len, clusters)])
     where = [np.arange(b + 1, e) for b, e in zip(begins[:-1], begins[1:])]
     empty = np.empty(0)
-    path = Path(begins[:-1], empty, empty, empty, where)
+    path = Path(begins[:-1], empty, empty, empty, empty, where)
     n = int(train.sum())
     latent, biases, weights = latent_states(small, n, path, rules, np.random.default_rng(0))
     cells = class_table(latent, y[train], 2, rules.alpha, rules.table)

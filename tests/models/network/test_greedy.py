@@ -108,6 +108,9 @@ def test_duplicated_voxels_join_the_cluster_and_not_the_parents(oracle):
         path = search(pack(X), oracle.y6, 2, rules)
         assert path.parents.tolist() == [0, 1]
         assert {5, 10} <= set(path.equivalents[0].tolist())
+        first = [oracle.gain(X, oracle.y6, [], v, 2, alpha) for v in range(15)]
+        assert path.ties[0] == np.sum(np.isclose(first, max(first))) - 1
+        assert path.ties[1] == 2
 
 
 def test_bounds_on_parents_and_no_voxels_at_all(oracle):

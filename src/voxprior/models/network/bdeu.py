@@ -11,9 +11,10 @@ every configuration in two; with g(c) = log Γ(α+c) − log Γ(α) and h(t) = l
     score(v) = Σ_j { Σ_k F_jk[ |v ∧ m_jk| ] + H_j[ |v ∧ m_j| ] }
     F_jk[c]  = g(c) + g(N_jk − c),        H_j[t] = −h(t) − h(N_j − t)
 
-so one voxel costs J·K population counts and J·(K+1) look-ups in tables of n + JK numbers. Where the
-tables stay small, those of a configuration are fused into F_j[|v ∧ m_j1|, ..., |v ∧ m_jK|], one
-look-up instead of K+1.
+so one voxel costs J·K population counts and J·(K+1) look-ups in tables of n + JK numbers. Where
+the tables stay small, those of a configuration are fused into F_j[|v ∧ m_j1|, ..., |v ∧ m_jK|], one
+look-up instead of K+1. The axes of a table are padded to powers of two, so that a place in it is
+a sum of shifted counts.
 
 ======== ============ ======================================================================
 symbol   variable     shape and meaning
@@ -23,8 +24,8 @@ C        `y`          (n,) codes 0 .. K−1
 m_jk     `masks`      (J, K, B, W) uint64, samples of cell (j, k); B bit planes of sample weights
 N_jk     `counts`     (J, K) weighted number of samples in each cell
 α        `alpha`      1 (K2), "bdeu" = 1/(K q), or any positive number
-F, H     `tables`     flat; look-up l of configuration j is entry `start[j, l]` + `stride[j, l]` ·
-counts
+F, H     `tables`     flat; look-up l of row j is at `start[j, l]` + Σ_k count_k << `shift[j, l, k]`
+         `shift`      (J, L, K), −1 where class k has no part in look-up l
 ======== ============ ======================================================================
 
 A voxel that splits no configuration (constant, or a copy of a parent) says nothing about the class.
@@ -46,7 +47,7 @@ from voxprior.bits import pack, popcount, unpack
 # Gains closer than this are equal in exact arithmetic; the lowest voxel index wins.
 TIE = 1e-9
 # Fused tables must stay in the second cache.
-FUSED = 1 << 14
+FUSED = 1 << 15
 # Voxels whose counts are taken together, so that their loops become vector instructions.
 STRIP = 512
 # Waking threads costs more than scoring fewer voxels than this.
@@ -62,7 +63,7 @@ class Family(NamedTuple):
     score: float
     tables: np.ndarray
     start: np.ndarray
-    stride: np.ndarray
+    shift: np.ndarray
     alpha: float
     n_parents: int
 
@@ -129,9 +130,9 @@ def family(
     np.add.at(counts, (configuration[used], y[used]), weights[used])
     masks = _cell_masks(configuration, y, J, n_classes, weights)
     a = cell_alpha(alpha, n_classes, p + 1)
-    tables, start, stride = _split_tables(counts, a)
+    tables, start, shift = _split_tables(counts, a)
     score = log_score(counts, cell_alpha(alpha, n_classes, p))
-    return Family(masks, counts, configuration, score, tables, start, stride, a, p)
+    return Family(masks, counts, configuration, score, tables, start, shift, a, p)
 
 
 def _cell_masks(
@@ -151,27 +152,41 @@ def _cell_masks(
 
 
 def _split_tables(counts: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tables F_jk and H_j of the formulas end to end, where each begins, and its strides."""
-    J, K = counts.shape
+    """Tables F_jk and H_j of the formulas end to end, where each begins, and its shifts."""
+    K = counts.shape[1]
     top = int(counts.sum(axis=1).max(initial=0)) + 1
     g = gammaln(alpha + np.arange(top)) - gammaln(alpha)
     h = gammaln(K * alpha + np.arange(top)) - gammaln(K * alpha)
-    fused = np.prod(counts + 1.0, axis=1).sum() <= FUSED
+    fused = np.prod(2.0 * (counts + 1), axis=1).sum() <= FUSED
     parts: list[np.ndarray] = []
-    strides: list[np.ndarray] = []
-    for row in counts:
-        F = [g[: N + 1] + g[N::-1] for N in row]
-        H = -(h[: row.sum() + 1] + h[row.sum() :: -1])
+    shifts: list[np.ndarray] = []
+    for N in counts:
+        F = [g[: c + 1] + g[c::-1] for c in N]
+        H = -(h[: N.sum() + 1] + h[N.sum() :: -1])
         if fused:
-            grid = np.indices(row + 1)
-            parts.append((sum(F[k][grid[k]] for k in range(K)) + H[grid.sum(axis=0)]).ravel())
-            strides.append(np.append(np.cumprod(row[:0:-1] + 1)[::-1], 1)[None])
+            shifts.append(_axis_shifts(N)[None])
+            parts.append(_fused_table(F, H, N, shifts[-1][0]))
         else:
+            shifts.append(np.vstack([np.eye(K, dtype=np.int64) - 1, np.zeros(K, dtype=np.int64)]))
             parts += [*F, H]
-            strides.append(np.vstack([np.eye(K), np.ones(K)]))
-    sizes = [len(part) for part in parts]
-    start = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(J, -1)
-    return np.concatenate(parts), start.astype(np.uint64), np.array(strides).astype(np.uint64)
+    start = np.cumsum([0, *map(len, parts)])[:-1].reshape(len(counts), -1)
+    return np.concatenate(parts), start, np.array(shifts)
+
+
+def _axis_shifts(N: np.ndarray) -> np.ndarray:
+    """Place of each class count's bits when all are written side by side, the last class lowest."""
+    widths = [int(c).bit_length() for c in N]
+    return np.array([sum(widths[k + 1 :]) for k in range(len(N))])
+
+
+def _fused_table(
+    F: list[np.ndarray], H: np.ndarray, N: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
+    grid = np.indices(tuple(N + 1)).reshape(len(N), -1)
+    table = np.zeros(int(np.sum(N << shift)) + 1)
+    place = np.sum(grid << shift[:, None], axis=0)
+    table[place] = sum(F[k][grid[k]] for k in range(len(N))) + H[grid.sum(axis=0)]
+    return table
 
 
 def gains(words: np.ndarray, cells: Family, out: np.ndarray | None = None) -> np.ndarray:
@@ -189,30 +204,28 @@ def gains(words: np.ndarray, cells: Family, out: np.ndarray | None = None) -> np
     """
     delta = np.empty(len(words)) if out is None else out
     # A voxel splits configuration j unless its last look-up falls on the first or the last entry.
-    last = (cells.stride[:, -1] * cells.counts.astype(np.uint64)).sum(axis=1)
-    tables = (cells.tables, cells.start, cells.stride, last)
-    if len(words) < PARALLEL:
-        _gain_pass(words, cells.masks, *tables, cells.score, delta)
-    else:
-        _gain_pass_parallel(words, cells.masks, *tables, cells.score, delta)
+    last = np.sum(cells.counts << np.maximum(cells.shift[:, -1], 0), axis=1).astype(np.uint64)
+    tables = (cells.tables, cells.start, cells.shift, last)
+    run = _gain_pass if len(words) < PARALLEL else _gain_pass_parallel
+    run(words, cells.masks, *tables, cells.score, delta)
     return delta
 
 
 @njit(cache=True)
-def _gain_pass(words, masks, tables, start, stride, last, score, delta):
+def _gain_pass(words, masks, tables, start, shift, last, score, delta):
     for first in range(0, len(words), STRIP):
-        _gain_strip(words, first, masks, tables, start, stride, last, score, delta)
+        _gain_strip(words, first, masks, tables, start, shift, last, score, delta)
 
 
 @njit(cache=True, parallel=True)
-def _gain_pass_parallel(words, masks, tables, start, stride, last, score, delta):
+def _gain_pass_parallel(words, masks, tables, start, shift, last, score, delta):
     for strip in prange((len(words) + STRIP - 1) // STRIP):
-        _gain_strip(words, strip * STRIP, masks, tables, start, stride, last, score, delta)
+        _gain_strip(words, strip * STRIP, masks, tables, start, shift, last, score, delta)
 
 
 @njit(cache=True)
-def _gain_strip(words, first, masks, tables, start, stride, last, score, delta):
-    J, K, _, W = masks.shape
+def _gain_strip(words, first, masks, tables, start, shift, last, score, delta):
+    J, K, B, W = masks.shape
     size = min(len(words) - first, STRIP)
     block = np.zeros((W, STRIP), np.uint64)
     for w in range(W):
@@ -220,13 +233,17 @@ def _gain_strip(words, first, masks, tables, start, stride, last, score, delta):
             block[w, i] = words[first + i, w]
     total = np.zeros(STRIP)
     splits = np.zeros(STRIP, np.uint8)
-    count = np.empty((K, STRIP), np.uint64)
     place = np.empty(STRIP, np.uint64)
     for j in range(J):
-        for k in range(K):
-            _count_strip(block, masks[j, k], count[k])
-        for table in range(start.shape[1]):
-            _look_up(count, stride[j, table], tables[start[j, table] :], place, total)
+        for look_up in range(start.shape[1]):
+            place[:] = np.uint64(0)
+            for k in range(K):
+                for b in range(B):
+                    if shift[j, look_up, k] >= 0:
+                        _add_counts(block, masks[j, k, b], shift[j, look_up, k] + b, place)
+            table = tables[start[j, look_up] :]
+            for i in range(STRIP):
+                total[i] += table[place[i]]
         for i in range(STRIP):
             splits[i] |= np.uint8((place[i] > 0) & (place[i] < last[j]))
     for i in range(size):
@@ -234,26 +251,20 @@ def _gain_strip(words, first, masks, tables, start, stride, last, score, delta):
 
 
 @njit(cache=True)
-def _count_strip(block, planes, count):
-    """Samples of one cell in which each voxel of the strip is on, by weight."""
-    count[:] = np.uint64(0)
-    for b in range(planes.shape[0]):
-        for w in range(planes.shape[1]):
-            mask = planes[b, w]
-            for i in range(STRIP):
-                count[i] += np.uint64(popcount(block[w, i] & mask)) << np.uint64(b)  # type: ignore[call-arg]
-
-
-@njit(cache=True)
-def _look_up(count, stride, table, place, total):
-    """Add the entry of a table that each voxel's class counts point to."""
-    place[:] = np.uint64(0)
-    for k in range(len(stride)):
-        if stride[k] > 0:
-            for i in range(STRIP):
-                place[i] += stride[k] * count[k, i]
-    for i in range(STRIP):
-        total[i] += table[place[i]]
+def _add_counts(block, mask, shift, place):
+    """Add to each voxel's place its number of samples in the mask, shifted; two words at a time."""
+    by = np.uint64(shift)
+    W = len(mask)
+    for w in range(0, W - 1, 2):
+        low, high = mask[w], mask[w + 1]
+        for i in range(STRIP):
+            one = np.uint64(popcount(block[w, i] & low))  # type: ignore[call-arg]
+            two = np.uint64(popcount(block[w + 1, i] & high))  # type: ignore[call-arg]
+            place[i] += (one + two) << by
+    if W % 2:
+        low = mask[W - 1]
+        for i in range(STRIP):
+            place[i] += np.uint64(popcount(block[W - 1, i] & low)) << by  # type: ignore[call-arg]
 
 
 def best(delta: np.ndarray, allowed: np.ndarray | None = None) -> int:

@@ -102,6 +102,8 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         Parents of the class in order of entry.
     score_path_ : ndarray (d + 1,)
         Score of the class with 0, 1, .. d parents.
+    ties_ : ndarray (d,)
+        How many voxels would have been as good as each parent; the lowest number was taken.
     equivalents_ : list of d ndarrays
         Voxels equivalent to each parent.
     latent_ : ndarray (n, d)
@@ -226,7 +228,7 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         self.class_prior_ = np.bincount(codes) / len(codes)
         self.cut_ = learn_cut(X, codes, K, self.cut)
         tree = learn(packed(X, self.cut_), codes, K, self._rules(), self._rng(), self._binarizer(X))
-        self.parents_, self.score_path_ = tree.parents, tree.scores
+        self.parents_, self.score_path_, self.ties_ = tree.parents, tree.scores, tree.ties
         self.equivalents_, self.beliefs_ = tree.equivalents, tree.beliefs
         self.latent_, self.validated_ = tree.latent, tree.validated
         self.latent_bias_, self.latent_weights_ = tree.biases, tree.weights

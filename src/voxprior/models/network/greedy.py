@@ -40,12 +40,16 @@ Equivalence = Callable[[int], np.ndarray]
 
 
 class Path(NamedTuple):
-    """Parents in order, score after each, gains before the first and after the last, clusters."""
+    """Parents in order, score after each, gains before the first and after the last, clusters.
+
+    `ties` counts the voxels that would have been as good as each parent when it was chosen.
+    """
 
     parents: np.ndarray
     scores: np.ndarray
     first_gain: np.ndarray
     last_gain: np.ndarray
+    ties: np.ndarray
     equivalents: list[np.ndarray] | None
 
 
@@ -95,11 +99,12 @@ def grow(
     candidates = np.ones(len(words), dtype=bool)
     parents: list[int] = []
     clusters: list[np.ndarray] = []
-    scores = [cells.score]
+    scores, ties = [cells.score], []
     while len(parents) < limit and (chosen := best(delta, candidates)) >= 0:  # lines 6, 8
         if parents and removal is not None:  # lines 11-14
             clusters.append(_claim(removal, parents[-1], candidates & (delta <= TIE)))
             candidates[clusters[-1]] = False
+        ties.append(int(np.sum(candidates & (delta >= delta[chosen] - TIE))) - 1)
         candidates[chosen] = False
         parents.append(chosen)  # line 10
         cells = family(words, y, n_classes, parents, alpha, weights)
@@ -108,7 +113,8 @@ def grow(
     if parents and removal is not None:
         clusters.append(_claim(removal, parents[-1], candidates))
     order = np.array(parents, dtype=np.intp)
-    return Path(order, np.array(scores), first, delta, clusters if removal is not None else None)
+    equivalents = clusters if removal is not None else None
+    return Path(order, np.array(scores), first, delta, np.array(ties, dtype=np.intp), equivalents)
 
 
 def _claim(removal: Equivalence, parent: int, among: np.ndarray) -> np.ndarray:

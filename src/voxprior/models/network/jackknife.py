@@ -54,20 +54,19 @@ def leave_one_out_paths(
     {(0,)}
     """
     limit = len(y) if max_parents is None else max_parents
-    done: dict[int, tuple[int, ...]] = {}
-    growing: dict[tuple[int, ...], np.ndarray] = {(): np.arange(len(y))}
-    while growing:
-        parents, folds = growing.popitem()
-        chosen = np.full(len(folds), -1)
-        if len(parents) < limit:
-            chosen = next_parents(words, y, n_classes, parents, folds, alpha)
-        for v in np.unique(chosen):
-            members = folds[chosen == v]
-            if v < 0:
-                done.update(dict.fromkeys(members.tolist(), parents))
-            else:
-                growing[(*parents, int(v))] = members
-    return [done[i] for i in range(len(y))]
+    paths: list[tuple[int, ...]] = [() for _ in y]
+    level: dict[tuple[int, ...], list[int]] = {(): list(range(len(y)))}
+    for _ in range(limit):
+        deeper: dict[tuple[int, ...], list[int]] = {}
+        for parents, folds in level.items():
+            chosen = next_parents(words, y, n_classes, parents, np.array(folds), alpha)
+            for i, v in zip(folds, chosen.tolist()):
+                if v >= 0:
+                    paths[i] = (*paths[i], v)
+                    # Folds with the same parents go on together, in whatever order they got them.
+                    deeper.setdefault(tuple(sorted(paths[i])), []).append(i)
+        level = deeper
+    return paths
 
 
 def refit_without(

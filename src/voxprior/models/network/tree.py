@@ -87,6 +87,7 @@ class InverseTree(NamedTuple):
 
     parents: np.ndarray
     scores: np.ndarray
+    ties: np.ndarray
     equivalents: list[np.ndarray]
     beliefs: np.ndarray | None
     validated: bool | None
@@ -148,7 +149,7 @@ def learn(
         beliefs = np.array(fields).reshape(-1, len(words))
     cells = class_table(latent, y, n_classes, rules.alpha, rules.table)
     return InverseTree(
-        path.parents, path.scores, path.equivalents or [], beliefs, passed,
+        path.parents, path.scores, path.ties, path.equivalents or [], beliefs, passed,
         latent, biases, weights, *cells, path.first_gain, path.last_gain,
     )  # fmt: skip
 
@@ -247,7 +248,9 @@ def shortened(path: Path, d: int, words, y, n_classes: int, alpha) -> Path:
         return path
     last = gains(words, family(words, y, n_classes, path.parents[:d], alpha))
     clusters = (path.equivalents or [])[:d]
-    return Path(path.parents[:d], path.scores[: d + 1], path.first_gain, last, clusters)
+    return Path(
+        path.parents[:d], path.scores[: d + 1], path.first_gain, last, path.ties[:d], clusters
+    )
 
 
 def latent_states(
