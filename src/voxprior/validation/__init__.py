@@ -1,6 +1,21 @@
-"""Estimator and data to a Result: splits and the one parallel loop."""
+"""Estimator and data to a Result: splits, the one parallel loop, audit, inference."""
 
 from voxprior.validation.audit import AuditError, AuditWarning, Finding, audit
+from voxprior.validation.covariates import (
+    CovariateCoding,
+    CovariateRemoval,
+    compare_with_covariates,
+    covariate_matrix,
+    with_covariates,
+)
+from voxprior.validation.intervals import Interval, interval
+from voxprior.validation.learning import LearningCurve, learning_curve
+from voxprior.validation.permutation import (
+    PermutationResult,
+    compare_decoders,
+    permutation_test,
+)
+from voxprior.validation.relabel import relabelling
 from voxprior.validation.result import Result
 from voxprior.validation.run import cross_validate
 from voxprior.validation.splits import (
@@ -16,13 +31,26 @@ __all__ = [
     "AuditError",
     "AuditWarning",
     "Bootstrap",
+    "CovariateCoding",
+    "CovariateRemoval",
     "FewShotSplit",
     "Finding",
+    "Interval",
     "Jackknife",
+    "LearningCurve",
     "LeaveOneGroupOut",
     "LeaveOnePerClassOut",
     "MonteCarloLeaveOnePerClassOut",
+    "PermutationResult",
     "Result",
     "audit",
+    "compare_decoders",
+    "compare_with_covariates",
+    "covariate_matrix",
     "cross_validate",
+    "interval",
+    "learning_curve",
+    "permutation_test",
+    "relabelling",
+    "with_covariates",
 ]

@@ -91,7 +91,7 @@ def build_result(outcome, y, groups, classes, settings, findings=()) -> Result:
     task = "classification" if len(classes) else "regression"
     labels = tuple(classes.tolist())
     tables = [
-        _fold_table(index, fold, y, groups, labels)
+        fold_table(index, fold, y, groups, labels)
         for index, fold in zip(outcome.indices, outcome.values)
     ]
     scores = _score_table(outcome, tables, task, labels)
@@ -117,7 +117,8 @@ def build_result(outcome, y, groups, classes, settings, findings=()) -> Result:
     )
 
 
-def _fold_table(index: int, fold: FoldOutcome, y, groups, labels: tuple) -> pd.DataFrame:
+def fold_table(index: int, fold: FoldOutcome, y, groups, labels: tuple) -> pd.DataFrame:
+    """Tidy predictions of one fold."""
     group = fold.test if groups is None else groups[fold.test]
     columns = {
         "fold": np.full(len(fold.test), index),

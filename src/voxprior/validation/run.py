@@ -242,7 +242,7 @@ def cross_validate(
     >>> round(float(result.scores["accuracy"].mean()), 2)
     0.96
     """
-    y, groups, classes = _check_data(estimator, X, y, groups)
+    y, groups, classes = check_data(estimator, X, y, groups)
     folds, cv_name = make_folds(estimator, X, y, groups, cv)
     if random_state is None:
         random_state = secrets.randbits(64)
@@ -278,7 +278,8 @@ def _resume(folder, folds, shared, settings, options) -> Outcome:
     return Outcome(order, [done[i] for i in order], len(order) == len(folds))
 
 
-def _check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Labels, groups and classes (none for regression) as arrays, or an error that says what is."""
     check_consistent_length(X, y, groups)
     y = column_or_1d(y)
     groups = None if groups is None else column_or_1d(groups)

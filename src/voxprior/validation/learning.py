@@ -1,0 +1,211 @@
+"""Learning curves from two scans a class to all: which prior pays, and when it stops paying.
+
+Every decoder is trained and tested on the same splits (`FewShotSplit`); the training scans of a
+repeat grow, so those of a smaller size are among those of a larger one. Differences between
+decoders are therefore paired, repeat by repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+
+from voxprior.validation.fold import build_result, fit_fold
+from voxprior.validation.intervals import corrected_t
+from voxprior.validation.result import Result
+from voxprior.validation.run import Outcome, check_data, describe, run_tasks
+from voxprior.validation.splits import FewShotSplit
+
+STEPS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500, 800)
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """Scores by decoder and training size.
+
+    Attributes
+    ----------
+    results : dict
+        ``(name, n_per_class)`` to `Result`.
+    complete : bool
+        False after Ctrl-C; sizes that no fold has finished are absent.
+    """
+
+    results: dict[tuple[str, int], Result]
+    complete: bool = True
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a decoder, size and repeat, with the scores of `Result.scores`."""
+        parts = [
+            result.scores.assign(estimator=name, n_per_class=size)
+            for (name, size), result in self.results.items()
+        ]
+        table = pd.concat(parts, ignore_index=True)
+        first = ["estimator", "n_per_class", "fold"]
+        return table[first + [c for c in table.columns if c not in first]]
+
+    def summary(self, score: str = "accuracy") -> pd.DataFrame:
+        """Mean and standard deviation of a score over repeats, by decoder and size."""
+        grouped = self.table.groupby(["estimator", "n_per_class"], sort=False)[score]
+        return grouped.agg(["mean", "std", "count"]).reset_index()
+
+    def differences(
+        self, baseline: str, score: str = "accuracy", level: float = 0.95
+    ) -> pd.DataFrame:
+        """How much each decoder scores above the baseline, on the same splits.
+
+        The interval is the corrected resampled t; where test sets are larger than training sets it
+        is wider than it need be.
+        """
+        names = {name for name, _ in self.results}
+        if baseline not in names:
+            raise ValueError(f"Decoders are {sorted(names)}. Got baseline {baseline!r}.")
+        rows = []
+        for (name, size), result in self.results.items():
+            if name == baseline or (baseline, size) not in self.results:
+                continue
+            other = self.results[baseline, size].scores
+            pair = result.scores.merge(other, on="fold", suffixes=("", "_baseline"))
+            gain = (pair[score] - pair[f"{score}_baseline"]).to_numpy()
+            low = high = np.nan
+            if len(gain) > 1:
+                sizes = pair["n_train"].mean(), pair["n_test"].mean()
+                low, high = corrected_t(gain, *sizes, level)
+            rows.append((name, size, gain.mean(), low, high))
+        return pd.DataFrame(rows, columns=["estimator", "n_per_class", "difference", "low", "high"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold; `from_dict` reads it back."""
+        parts = [
+            {"estimator": name, "n_per_class": size, "result": result.to_dict()}
+            for (name, size), result in self.results.items()
+        ]
+        return {"complete": self.complete, "results": parts}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> LearningCurve:
+        """Read what `to_dict` returned."""
+        results = {
+            (part["estimator"], part["n_per_class"]): Result.from_dict(part["result"])
+            for part in content["results"]
+        }
+        return cls(results, content["complete"])
+
+
+def learning_curve(
+    estimators: Mapping[str, Any],
+    X,
+    y,
+    groups=None,
+    *,
+    sizes: Sequence[int] | None = None,
+    n_repeats: int = 10,
+    pool: float | None = 0.5,
+    draw: str = "sample",
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    progress: bool = False,
+) -> LearningCurve:
+    """Score several decoders at growing numbers of training scans a class.
+
+    Parameters
+    ----------
+    estimators : dict of str to classifier
+        Decoders by name.
+    X, y, groups, n_jobs, random_state, progress
+        As in `cross_validate`.
+    sizes : sequence of int
+        Scans a class (units, with ``draw="group"``); default 2, 3, 5, 8, 12, ... up to all that the
+        training pool has.
+    n_repeats, pool, draw
+        See `FewShotSplit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from voxprior.validation import learning_curve
+    >>> rng, y = np.random.default_rng(0), np.tile([0, 1], 20)
+    >>> X = rng.normal(size=(40, 10)) + 0.5 * y[:, None]
+    >>> curve = learning_curve({"nb": GaussianNB(), "logistic": LogisticRegression()}, X, y)
+    >>> curve.summary()["n_per_class"].unique().tolist()
+    [2, 3, 5, 8, 10]
+    """
+    for name, model in estimators.items():
+        if not is_classifier(model):
+            raise TypeError(f"Learning curves need classifiers. {name!r} is none.")
+    y, groups, classes = check_data(next(iter(estimators.values())), X, y, groups)
+    options = {"n_repeats": n_repeats, "pool": pool, "draw": draw, "random_state": random_state}
+    sizes = usable_sizes(y, groups, options) if sizes is None else list(sizes)
+    splitters = {size: FewShotSplit(size, **options) for size in sizes}
+    folds = {size: list(cv.split(X, y, groups)) for size, cv in splitters.items()}
+    tasks = [
+        (name, size, number)
+        for size in sizes
+        for name in estimators
+        for number in range(len(folds[size]))
+    ]
+    outcome = run_tasks(
+        _fit_one,
+        tasks,
+        (dict(estimators), folds, X, y, groups, classes),
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+        name="fits",
+    )
+    results = {}
+    for (name, size), part in _by_curve_point(tasks, outcome, n_repeats).items():
+        settings = describe(estimators[name], X, y, groups, classes) | {
+            "cv": str(splitters[size]),
+            "n_folds": n_repeats,
+            "random_state": random_state,
+        }
+        results[name, size] = build_result(part, y, groups, classes, settings)
+    return LearningCurve(results, outcome.complete)
+
+
+def _by_curve_point(tasks, outcome: Outcome, n_repeats: int) -> dict[tuple[str, int], Outcome]:
+    """Finished fits by decoder and size."""
+    points: dict[tuple[str, int], dict[int, Any]] = {}
+    for index, value in zip(outcome.indices, outcome.values):
+        name, size, number = tasks[index]
+        points.setdefault((name, size), {})[number] = value
+    return {
+        point: Outcome(list(kept), list(kept.values()), len(kept) == n_repeats)
+        for point, kept in points.items()
+    }
+
+
+def _fit_one(task, seed, estimators, folds, X, y, groups, classes):
+    name, size, number = task
+    return fit_fold(
+        folds[size][number], seed, estimators[name], X, y, groups, {}, classes, keep_model=False
+    )
+
+
+def usable_sizes(y, groups, options: Mapping[str, Any]) -> list[int]:
+    """Training sizes from 2 to all: the largest that every repeat's pool can give."""
+    counts = np.unique(y, return_counts=True)[1]
+    if options["draw"] == "group" and groups is not None:
+        held = [len(np.unique(groups[y == label])) for label in np.unique(y)]
+        counts = np.array(held)
+    largest = int(counts.min())
+    while largest >= 2:
+        try:
+            list(FewShotSplit(largest, **options).split(y, y, groups))
+        except ValueError:
+            largest -= 1
+        else:
+            return [step for step in STEPS if step < largest] + [largest]
+    raise ValueError(
+        "A learning curve needs at least two scans of every class to train on, besides those "
+        f"that test. Got {counts.tolist()} a class."
+    )

@@ -1,0 +1,325 @@
+"""Permutation tests: how often would a score this good come about if labels meant nothing?
+
+The whole validation is run again for relabelled data; with b of m relabellings scoring at least as
+well as the true labels,
+
+    p = (1 + b) / (1 + m)                                                                   (1)
+
+* Labels are exchanged as the design allows, see `relabelling`; the result states how.
+* Where there are no more distinct relabellings than were asked for, all are used and p is exact.
+* The result states the smallest p that the design can give at all.
+* Early stopping [1]_: once h relabellings have scored as well, after l of them, p = h / l and the
+  rest is not run. The order is fixed by the seed, so the answer does not depend on the workers.
+* Hyper-parameters that a search inside the estimator chooses are chosen again for every
+  relabelling, or chosen once with the true labels and then fixed; that favours the true labels and
+  is said.
+
+References
+----------
+.. [1] Besag & Clifford, "Sequential Monte Carlo p-values", Biometrika 78, 1991.
+.. [2] Phipson & Smyth, "Permutation p-values should never be zero", 2010.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+
+from voxprior.decision.wrapping import offer_groups
+from voxprior.validation.fold import fit_fold, fold_table
+from voxprior.validation.intervals import scan_scores
+from voxprior.validation.relabel import (
+    Relabelling,
+    every_relabelling,
+    random_relabelling,
+    relabelling,
+)
+from voxprior.validation.result import Result, score_predictions
+from voxprior.validation.run import check_data, make_folds, run_tasks
+
+LOWER_IS_BETTER = ("log_loss", "brier", "mae")
+TIE = 1e-12
+
+
+class PermutationResult(NamedTuple):
+    """Outcome of a permutation test."""
+
+    score: str
+    observed: float
+    null: np.ndarray  # (m,) scores of the relabellings that count
+    p_value: float
+    smallest_p: float  # that the design and the number of relabellings can give
+    scheme: str  # how labels were exchanged, in words
+    n_distinct: int  # distinct relabellings of the design
+    exact: bool  # whether all of them were used
+    stopped_early: bool
+    hyperparameters: str  # what was done about a search
+    complete: bool  # False after Ctrl-C
+
+    def summary(self) -> dict[str, Any]:
+        """Plain dictionary for a report."""
+        content = self._asdict() | {"n_relabellings": len(self.null)}
+        content["null"] = self.null.tolist()
+        return content
+
+
+def permutation_test(
+    estimator,
+    X,
+    y,
+    groups=None,
+    cv=None,
+    *,
+    score: str | None = None,
+    blocks=None,
+    scheme: str = "auto",
+    n_permutations: int = 1000,
+    stop_after: int | None = 50,
+    hyperparameters: str = "rechosen",
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    progress: bool = False,
+) -> PermutationResult:
+    """Test a decoder's score against relabelled data.
+
+    Parameters
+    ----------
+    estimator, X, y, groups, cv, n_jobs, random_state, progress
+        As in `cross_validate`. An estimator on a Gram matrix (``kernel="precomputed"``) reuses it
+        for every relabelling.
+    score : str
+        Score of all predictions taken together; default accuracy, balanced accuracy for unequal
+        classes, R² for regression.
+    blocks, scheme
+        See `relabelling`.
+    n_permutations : int
+        Relabellings to draw; fewer if the design has fewer.
+    stop_after : int or None
+        Stop once so many score as well as the true labels; None never stops early.
+    hyperparameters : {"rechosen", "fixed"}
+        For a `GridSearchCV` or `RandomizedSearchCV`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from voxprior.validation import permutation_test
+    >>> y, runs = np.tile([0, 1], 5), np.repeat(range(5), 2)
+    >>> X = np.random.default_rng(0).normal(size=(10, 3)) + 5 * y[:, None]
+    >>> test = permutation_test(GaussianNB(), X, y, runs, stop_after=None)
+    >>> test.p_value, test.smallest_p, test.exact, test.scheme
+    (0.0625, 0.0625, True, 'labels exchanged among scans within each group')
+    """
+    y, groups, classes = check_data(estimator, X, y, groups)
+    values = np.unique(y)
+    score = _default_score(y, classes) if score is None else score
+    structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
+    estimator, said = _settle_search(estimator, X, y, groups, hyperparameters)
+    codes, exact = _draw(structure, n_permutations, random_state)
+    sign = -1.0 if score in LOWER_IS_BETTER else 1.0
+    shared = (structure, values, estimator, X, groups, cv, classes, score)
+    options = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
+    scores, complete = _run(codes, shared, sign, stop_after, options)
+    observed, null = scores[0], scores[1:]
+    p, used, stopped = p_value(sign * observed, sign * null, stop_after, len(codes) - 1)
+    smallest = max(1 / len(codes), structure.n_symmetric / structure.n_distinct)
+    return PermutationResult(
+        score,
+        float(observed),
+        null[:used],
+        p,
+        float(smallest),
+        structure.statement,
+        structure.n_distinct,
+        exact and complete and not stopped,
+        stopped,
+        said,
+        complete,
+    )
+
+
+def p_value(
+    observed: float, null: np.ndarray, stop_after: int | None = None, planned: int = 0
+) -> tuple[float, int, bool]:
+    """Return p of (1) or of the stopping rule, relabellings used, and whether it stopped early.
+
+    The rule applies where it holds before the `planned` number of relabellings is reached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.validation.permutation import p_value
+    >>> p_value(0.9, np.array([0.5, 0.9, 0.4]))
+    (0.5, 3, False)
+    """
+    as_good = null >= observed - TIE
+    reached = np.cumsum(as_good)
+    if stop_after is not None and len(null) and reached[-1] >= stop_after:
+        used = int(np.searchsorted(reached, stop_after)) + 1
+        if used < max(planned, len(null)):
+            return stop_after / used, used, True
+    return float((1 + as_good.sum()) / (1 + len(null))), len(null), False
+
+
+def _default_score(y, classes) -> str:
+    if len(classes) == 0:
+        return "r2"
+    counts = np.unique(y, return_counts=True)[1]
+    return "accuracy" if counts.min() == counts.max() else "balanced_accuracy"
+
+
+def _settle_search(estimator, X, y, groups, hyperparameters) -> tuple[Any, str]:
+    if hyperparameters not in ("rechosen", "fixed"):
+        raise ValueError(
+            f"The 'hyperparameters' must be 'rechosen' or 'fixed'. Got {hyperparameters!r}."
+        )
+    if not isinstance(estimator, GridSearchCV | RandomizedSearchCV):
+        return estimator, "what the estimator tunes in fit, if anything, is tuned anew each time"
+    if hyperparameters == "rechosen":
+        return estimator, "hyper-parameters chosen anew for every relabelling"
+    search = clone(estimator).fit(X, y, **offer_groups(estimator, groups))
+    fixed = clone(search.estimator).set_params(**search.best_params_)
+    return fixed, (
+        f"hyper-parameters fixed at {search.best_params_}, chosen with the true labels on all "
+        "scans: p is somewhat too small"
+    )
+
+
+def _draw(structure: Relabelling, n_permutations: int, random_state) -> tuple[list, bool]:
+    """Unit codes to score, the true ones first, and whether these are all there are."""
+    if structure.n_distinct - 1 <= n_permutations:
+        return list(every_relabelling(structure)), True
+    seeds = np.random.SeedSequence((random_state, 1)).spawn(n_permutations)
+    drawn = [random_relabelling(structure, np.random.default_rng(seed)) for seed in seeds]
+    return [structure.code, *drawn], False
+
+
+def _run(codes, shared, sign, stop_after, options) -> tuple[np.ndarray, bool]:
+    """Scores in the order of the relabellings, as far as the stopping rule needs them."""
+    scores, done = np.full(len(codes), np.nan), np.zeros(len(codes), dtype=bool)
+
+    def keep(index: int, score: float) -> None:
+        scores[index], done[index] = score, True
+
+    def in_order() -> int:
+        return len(done) if done.all() else int(np.argmin(done))
+
+    def enough() -> bool:
+        # Judged on the relabellings in their order, whichever worker was faster.
+        as_good = sign * scores[1 : in_order()] >= sign * scores[0] - TIE
+        return stop_after is not None and int(np.sum(as_good)) >= stop_after
+
+    outcome = run_tasks(
+        score_relabelled,
+        codes,
+        shared,
+        name="relabellings",
+        on_result=keep,
+        stop=enough,
+        **options,
+    )
+    if not done[0]:
+        raise KeyboardInterrupt
+    if np.isnan(scores[0]):
+        raise ValueError(f"The score {shared[-1]!r} is not defined for this split.")
+    return scores[: in_order()], outcome.complete or enough()
+
+
+def score_relabelled(codes, seed, structure, values, estimator, X, groups, cv, classes, score):
+    """Score of the whole validation with the labels of one relabelling."""
+    y = values[structure.labels(codes)]
+    folds, _ = make_folds(estimator, X, y, groups, cv)
+    labels = tuple(classes.tolist())
+    tables = [
+        fold_table(
+            number,
+            fit_fold(fold, child, estimator, X, y, groups, {}, classes, False),
+            y,
+            groups,
+            labels,
+        )
+        for number, (fold, child) in enumerate(zip(folds, seed.spawn(len(folds))))
+    ]
+    task = "classification" if is_classifier(estimator) else "regression"
+    return score_predictions(pd.concat(tables, ignore_index=True), task, labels)[score]
+
+
+class Comparison(NamedTuple):
+    """Paired comparison of two decoders on the same test scans."""
+
+    score: str
+    difference: float  # first minus second; positive where the first scores higher
+    p_value: float  # two-sided
+    smallest_p: float
+    n_groups: int
+    exact: bool
+
+
+def compare_decoders(
+    first: Result,
+    second: Result,
+    score: str | None = None,
+    *,
+    n_permutations: int = 10_000,
+    random_state: int = 0,
+) -> Comparison:
+    """Test whether two decoders differ: signs of the groups' differences are flipped.
+
+    Repeats are averaged per scan and scans per group; if the decoders are alike, a group's
+    difference is as likely to be negative as positive. All 2^G signs are tried where that is no
+    more than `n_permutations`.
+
+    Parameters
+    ----------
+    first, second : Result
+        Of the same scans and folds.
+    score : str
+        accuracy (default; mae for regression), balanced_accuracy, log_loss, brier or mae.
+    n_permutations, random_state : int
+        Random sign flips where there are too many, and their seed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from voxprior.validation import compare_decoders, cross_validate
+    >>> y, runs = np.tile([0, 1], 12), np.repeat(range(6), 4)
+    >>> X = np.random.default_rng(0).normal(size=(24, 3)) + 2 * y[:, None]
+    >>> good, blind = (cross_validate(m, X, y, runs) for m in (GaussianNB(), DummyClassifier()))
+    >>> round(compare_decoders(good, blind).p_value, 4)
+    0.0312
+    """
+    if score is None:
+        score = "mae" if first.task == "regression" else "accuracy"
+    difference = _group_differences(first, second, score)
+    G = len(difference)
+    exact = n_permutations + 1 >= 2**G
+    if exact:
+        signs = 1 - 2 * ((np.arange(2**G)[:, None] >> np.arange(G)) & 1)
+        flipped = np.abs(signs @ difference)
+        p = float(np.mean(flipped >= flipped[0] - TIE * G))
+    else:
+        rng = np.random.default_rng(random_state)
+        signs = rng.choice([-1, 1], size=(n_permutations, G))
+        as_large = np.abs(signs @ difference) >= abs(difference.sum()) - TIE * G
+        p = float((1 + as_large.sum()) / (1 + n_permutations))
+    smallest = max(2.0 / 2**G, 0.0 if exact else 1 / (1 + n_permutations))
+    return Comparison(score, float(difference.mean()), p, smallest, G, exact)
+
+
+def _group_differences(first: Result, second: Result, score: str) -> np.ndarray:
+    columns = ["fold", "sample", "group", "y_true"]
+    if not first.predictions[columns].equals(second.predictions[columns]):
+        raise ValueError("The decoders must be tested on the same scans in the same folds.")
+    tables = [scan_scores(result, score) for result in (first, second)]
+    if any(table is None for table in tables):
+        raise ValueError(f"The score {score!r} is not a mean over scans that both decoders have.")
+    by_group = [table.groupby("group")["value"].mean().to_numpy() for table in tables]  # type: ignore[union-attr]
+    if len(by_group[0]) < 2:
+        raise ValueError("A paired comparison needs at least two groups. Got one.")
+    return by_group[0] - by_group[1]
