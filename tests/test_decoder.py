@@ -79,8 +79,7 @@ def test_save_and_load_say_the_same(study, tmp_path):
     assert again.masker_ == decoder.masker_
 
 
-def test_loading_refuses_what_is_no_model(study, tmp_path):
-    images, y, _ = study
+def test_loading_refuses_what_is_no_model(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such model"):
         Decoder.load(tmp_path / "absent.skops")
     (tmp_path / "text.skops").write_text("hello")
@@ -145,7 +144,7 @@ def test_clone_and_errors(study):
 
 
 def test_covariates_are_taken_out_and_asked_for_again(study, tmp_path):
-    images, y, groups = study
+    _, y, groups = study
     rng = np.random.default_rng(1)
     age = np.where(y == "face", 30.0, 50.0) + rng.normal(size=16)
     values = rng.normal(size=(16, 5, 5, 4)) + age[:, None, None, None]

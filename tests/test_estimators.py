@@ -1,4 +1,4 @@
-"""The house rules every estimator of the registry obeys; a new estimator joins by its registry line."""
+"""The house rules every estimator of the registry obeys; a new one joins by its registry line."""
 
 import numpy as np
 import pytest

@@ -2,8 +2,9 @@
 
     images -> ImageSpace -> X -> estimator -> probabilities, maps as images, Result, page
 
-Reading is `voxprior.images`, fitting is the estimator's own business, evaluation is `voxprior.validation`,
-the page is `voxprior.report`; this file only joins them, so every step can also be taken by hand.
+Reading is `voxprior.images`, fitting is the estimator's own business, evaluation is
+`voxprior.validation`, the page is `voxprior.report`; this file only joins them, so every step can
+also be taken by hand.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Decoder(BaseEstimator):
     Parameters
     ----------
     estimator : classifier or regressor, default=None
-        None is `FeatureSharingNB`. A parameter called ``space`` (nested ones too) that is None is set to
-        the place of the voxels.
+        None is `FeatureSharingNB`. A parameter called ``space`` (nested ones too) that is None is
+        set to the place of the voxels.
     mask : path, image, boolean array, masker, list of run masks, or None
         None computes one, see `voxprior.images.fit_image_space`.
     mesh, smoothing_fwhm, detrend, high_pass, low_pass, t_r, standardize, resample
@@ -138,7 +139,8 @@ class Decoder(BaseEstimator):
         groups : array-like of shape (n_samples,), default=None
             Run or subject of each sample.
         covariates : DataFrame, default=None
-            Nuisance variables: their linear effect, learned on these samples, is taken out of every image.
+            Nuisance variables: their linear effect, learned on these samples, is taken out of every
+            image.
 
         Returns
         -------
@@ -159,7 +161,7 @@ class Decoder(BaseEstimator):
         return self
 
     def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
-        """Read images with this decoder's settings; a Dataset comes back with what is given beside it."""
+        """Read images with this decoder's settings; a Dataset gets what is given beside it."""
         if isinstance(images, Dataset):
             self._refuse_reading_settings()
             given = {"y": y, "groups": groups, "covariates": covariates}
@@ -193,7 +195,7 @@ class Decoder(BaseEstimator):
         return self.estimator_.predict(self._rows(images, covariates))
 
     def predict_proba(self, images, covariates=None) -> np.ndarray:
-        """Predict class probabilities, (n_samples, n_classes), columns in the order of `classes_`."""
+        """Predict class probabilities, (n_samples, n_classes), in the order of `classes_`."""
         check_is_fitted(self)
         if not hasattr(self.estimator_, "predict_proba"):
             raise AttributeError(
@@ -280,10 +282,10 @@ class Decoder(BaseEstimator):
     def evaluate_covariates(
         self, images, y=None, groups=None, covariates=None, *, cv=None, allow=()
     ) -> CovariateComparison:
-        """Decode the same folds from images as they are, from images without covariates, from covariates.
+        """Decode the same folds from images, images without covariates, and covariates alone.
 
-        Parameters are those of `evaluate`; the images are believed only as far as they say more than
-        the covariates alone.
+        Parameters are those of `evaluate`; the images are believed only as far as they say more
+        than the covariates alone.
         """
         data = self._labelled(images, y, groups, covariates)
         if data.covariates is None:
@@ -303,7 +305,9 @@ class Decoder(BaseEstimator):
             allow=allow,
         )
 
-    def generate_report(self, result: Result, title: str = "Decoding report", **parts) -> Report:
+    def generate_report(
+        self, result: Result, title: str = "Decoding report", data: Dataset | None = None, **parts
+    ) -> Report:
         """Make the page of a Result, with the maps and pictures of the fitted decoder.
 
         Parameters
@@ -312,11 +316,18 @@ class Decoder(BaseEstimator):
             What `evaluate` returned.
         title : str
             Heading.
+        data : Dataset, optional
+            What the decoder was fitted on (`read` returns it); with it the scans are named and the
+            pictures of the family are drawn, which need the scans again.
         **parts
             Further parts, see `voxprior.report.summarize`.
         """
         check_is_fitted(self)
-        return make_report(self.estimator_, self.masker_, result, title, **parts)
+        training = None
+        if data is not None:
+            training = (self._rows(data, None), data.y)
+            parts = {"names": data.names} | parts
+        return make_report(self.estimator_, self.masker_, result, title, training, **parts)
 
     # ------------------------------------------------------------------ kept and read again
 
@@ -371,7 +382,7 @@ class Decoder(BaseEstimator):
 
 
 def prepared(estimator: Any, data: Dataset) -> Any:
-    """Copy of an estimator that knows where the voxels are and standardises as the data ask for."""
+    """Copy of an estimator that knows where the voxels are and does what the data ask for."""
     if estimator is None:
         from voxprior.models.sharing import FeatureSharingNB
 

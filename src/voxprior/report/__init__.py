@@ -1,4 +1,4 @@
-"""Results to maps, figures and pages: ``Result -> summary dict -> one self-contained HTML page``."""
+"""Results to maps, figures and pages: Result, then summary, then one self-contained page."""
 
 from importlib import import_module
 

@@ -27,6 +27,7 @@ def make_report(
     images: ImageSpace,
     result: Result,
     title: str = "Decoding report",
+    training: tuple[np.ndarray, np.ndarray] | None = None,
     **parts: Any,
 ) -> Report:
     """Assemble the report of a fitted model and its validation.
@@ -34,18 +35,23 @@ def make_report(
     Parameters
     ----------
     model : estimator
-        Fitted on all images; its family's pictures are drawn.
+        Fitted on all images.
     images : ImageSpace
         What the images were read with.
     result : Result
         Of the validation.
     title : str
         Heading.
+    training : (X, y), optional
+        The training scans; with them the family's own pictures are drawn.
     **parts
         Further arguments of `summarize`.
     """
-    done = {"Preprocessing": _preprocessing(images)} | dict(parts.pop("done", {}))
-    pictures = [*family_pictures(model, images), *parts.pop("pictures", ())]
+    steps = ", then ".join(type(step).__name__ for step in _steps(model))
+    done = {"Preprocessing": _preprocessing(images), "Model": {"estimator": steps}}
+    done |= dict(parts.pop("done", {}))
+    pictures = [] if training is None else family_pictures(model, *training)
+    pictures += parts.pop("pictures", ())
     shown = _shown_maps(images, model_maps(model))
     return Report(summarize(result, title=title, done=done, maps=shown, pictures=pictures, **parts))
 
@@ -66,14 +72,19 @@ def _preprocessing(images: ImageSpace) -> dict[str, Any]:
     }
 
 
-def family_pictures(model: Any, images: ImageSpace) -> list[tuple[str, Any]]:
-    """Figures that the model's family draws of itself: (title, Figure) pairs, none for other estimators."""
-    final = model.steps[-1][1] if isinstance(model, Pipeline) else model
+def family_pictures(model: Any, X: np.ndarray, y: np.ndarray) -> list[tuple[str, Any]]:
+    """Figures that the model's family draws of itself as (title, Figure); none for others.
+
+    X and y are the training scans: controls and resampling need them again.
+    """
+    *before, final = _steps(model)
     package, _, room = type(final).__module__.rpartition(".")[0].rpartition(".")
     drawing = f"voxprior.report.pictures.{room}"
     if package != "voxprior.models" or find_spec(drawing) is None:
         return []
-    return list(import_module(drawing).draw(final, images.space).items())
+    for step in before:
+        X = step.transform(X)
+    return list(import_module(drawing).draw(final, X, y).items())
 
 
 def _shown_maps(images: ImageSpace, maps: Mapping[str, np.ndarray]) -> list[dict[str, str]]:
@@ -100,8 +111,8 @@ def _viewer(image: Any, name: str) -> str:
 
 
 def model_maps(model: Any) -> dict[str, np.ndarray]:
-    """Maps of a fitted model: its own, or the weights of a linear one, led back through a pipeline."""
-    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    """Maps of a fitted model: its own, or a linear one's weights, led back through a pipeline."""
+    steps = _steps(model)
     final = steps[-1]
     if hasattr(final, "voxel_maps"):
         maps = final.voxel_maps()
@@ -127,3 +138,7 @@ def _led_back(values: np.ndarray, steps: Sequence[Any]) -> np.ndarray:
         elif hasattr(step, "components_"):
             values = values @ step.components_
     return values
+
+
+def _steps(model: Any) -> list[Any]:
+    return [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]

@@ -49,7 +49,8 @@ def _model(done: Mapping[str, Mapping[str, str]]) -> str:
 
 def _split(result: Result, done: Mapping[str, Mapping[str, str]]) -> str:
     split = done["Validation"]
-    text = f"It was tested on held-out scans by {split['split']} ({split['folds']} folds, seed {split['seed']})"
+    folds = f"{split['folds']} folds, seed {split['seed']}"
+    text = f"It was tested on held-out scans by {split['split']} ({folds})"
     allowed = [finding.name for finding in result.findings if finding.allowed]
     if allowed:
         text += "; audit findings overridden: " + ", ".join(allowed)
@@ -72,7 +73,7 @@ def permutation_sentence(test: PermutationResult | None) -> str:
     many = "all" if test.exact else "random"
     text = (
         f"In a permutation test ({len(test.null)} {many} relabellings, {test.scheme}; "
-        f"{test.hyperparameters}) {test.score.replace('_', ' ')} {test.observed:.3f} had p = {test.p_value:.3g}; "
-        f"the smallest p this design can give is {test.smallest_p:.3g}"
+        f"{test.hyperparameters}) the {test.score.replace('_', ' ')} of {test.observed:.3f} had "
+        f"p = {test.p_value:.3g}; the smallest p this design can give is {test.smallest_p:.3g}"
     )
     return text + (" (stopped early)." if test.stopped_early else ".")

@@ -1,7 +1,7 @@
 """The summary of a decoding as one self-contained HTML page that opens offline.
 
-``summary dict -> page``: everything shown is in the dict that ``voxprior.report.summarize`` makes, so the same
-content is available as JSON. Style sheet, script, pictures and data are inlined; nothing is fetched.
+Everything shown is in the dictionary that ``voxprior.report.summarize`` makes, so the same content is
+available as JSON. Style sheet, script, pictures and data are inlined; nothing is fetched.
 """
 
 import json
@@ -41,7 +41,7 @@ def render(summary: dict[str, Any]) -> str:
 
 
 def _embedded(summary: dict[str, Any]) -> str:
-    """The numbers the page's script works on; ``<`` is escaped so that no label can end the script."""
+    """The numbers the page's script works on; ``<`` is escaped: no label can end the script."""
     keys = ("classes", "priors", "probabilities", "truth")
     return json.dumps({key: summary.get(key) for key in keys}).replace("<", "\\u003c")
 
@@ -50,7 +50,7 @@ def _embedded(summary: dict[str, Any]) -> str:
 class Report:
     """A finished report: the plain summary and its page.
 
-    In a notebook it shows itself; `save` writes the page, and the summary as JSON beside it if asked.
+    In a notebook it shows itself; `save` writes the page.
     """
 
     summary: dict[str, Any]

@@ -1,8 +1,8 @@
 """From a Result to a plain dictionary that says everything the page shows.
 
-The dictionary holds Python's own types only, so it is also the machine-readable report. What was done follows the
-COBIDAS items (data, preprocessing, model, hyper-parameters, split, metric, inference, software), once as
-tables and once as a paragraph to paste.
+The dictionary holds Python's own types only, so it is also the machine-readable report. What was done
+follows the COBIDAS items (data, preprocessing, model, hyper-parameters, split, metric, inference,
+software), once as tables and once as a paragraph to paste.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
     table = result.predictions.copy()
     if len(names):
         table.insert(0, "scan", [names[i] for i in table["sample"]])
-    for column in table.columns[table.dtypes == float]:
+    for column in table.select_dtypes("float").columns:
         table[column] = table[column].map(lambda v: f"{v:.3f}")
     return {
         "columns": [str(c) for c in table.columns],
@@ -201,8 +201,8 @@ def _figures(
     elif result.has_probabilities:
         drawn += _probability_figures(result)
     if permutation is not None:
-        drawn.append(("Scores under relabelling", figures.null_distribution(
-            permutation.null, permutation.observed, permutation.p_value, permutation.score)))  # fmt: skip
+        null = (permutation.null, permutation.observed, permutation.p_value, permutation.score)
+        drawn.append(("Scores under relabelling", figures.null_distribution(*null)))
     if learning is not None:
         drawn.append(("Learning curve", figures.learning_curve(learning.table, first, chance)))
     return drawn
@@ -235,7 +235,7 @@ def _done(
             "groups (runs or subjects)": settings.get("n_groups"),
         },
         "Model": {"estimator": settings.get("estimator")},
-        "Hyper-parameters": {k: v for k, v in settings.get("parameters", {}).items()},
+        "Hyper-parameters": dict(settings.get("parameters", {})),
         "Validation": {
             "split": settings.get("cv"),
             "folds": settings.get("n_folds"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from voxprior.models.boosting import Controls
     from voxprior.space import VoxelSpace
 
-__all__ = ["importance_with_controls", "objective_path", "selection_frequency"]
+__all__ = ["draw", "importance_with_controls", "objective_path", "selection_frequency"]
 
 TITLES = {
     "importance": "importance",
@@ -152,3 +152,15 @@ def _draw(axis: Axes, values: NDArray, space: VoxelSpace, where: int | None, top
         axis.set_xlabel(f"slice {where}", fontsize=8)
     field = np.atleast_2d(field)
     return axis.imshow(field, cmap="magma_r", vmin=0, vmax=top, interpolation="nearest")
+
+
+def draw(model: Any, X: NDArray, y: NDArray) -> dict[str, Figure]:
+    """Draw what a report shows of a fitted model: its map beside the controls, and its descent."""
+    space = model.space
+    shown = {}
+    if space is not None:
+        controls = model.controls(X, y, n_shuffles=10, random_state=0)
+        shown["Importance beside its controls"] = importance_with_controls(controls, space)
+    labels = model.classes_ if np.ndim(model.objective_) == 2 else None
+    shown["Objective by iteration"] = objective_path(model.objective_, labels=labels)
+    return shown

@@ -13,7 +13,7 @@ Every function takes plain arrays, as `RandomFieldClassifier` returns them, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "accuracy_histograms",
     "connection_counts",
+    "draw",
     "node_map",
     "ratio_trajectories",
     "stem_plot",
@@ -239,3 +240,20 @@ def _edges(coef: NDArray, tolerance: float, n_edges: int) -> tuple[NDArray, NDAr
     order = np.argsort(-strength, kind="stable")[: min(n_edges, total)]
     largest = strength.max() if strength.size and strength.max() > 0 else 1.0
     return np.column_stack([i[order], j[order]]), strength[order] / largest, total
+
+
+def draw(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Figure]:
+    """Draw what a report shows of a fitted model: connections, graphs, the ratio of its scans."""
+    fields = {str(label): coef for label, coef in zip(model.classes_, model.coef_)}
+    shown = {
+        "Connections of a node": connection_counts(model.connections(), model.classes_),
+        "Connections between nodes": two_circles(fields),
+        "Connections of the first node": stem_plot(fields, 0),
+    }
+    if len(model.classes_) == 2:
+        first, second = model.classes_
+        scans = np.asarray(X)[np.asarray(y) == first]
+        path = model.trajectory(scans, first, second)
+        title = f"Log-likelihood ratio of {first} scans as nodes are added"
+        shown[title] = ratio_trajectories(path.running_mean, path.limit)
+    return shown

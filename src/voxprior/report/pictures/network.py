@@ -182,3 +182,15 @@ def draw_roc(truth, probability, title=""):
     axes.set_title(f"{title}, AUC {area:.2f}" if title else f"AUC {area:.2f}")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def draw(model, X, y):
+    """Draw what a report shows of a fitted model: its network, and how often resamples find it."""
+    shown = {"The network": draw_network(model.parents_, model.equivalents_, model.score_path_)}
+    if len(model.parents_):
+        found = model.jackknife(X, y)
+        edges = np.flatnonzero(np.isin(found.edges, model.parents_)).tolist()
+        shown["Models and edges found without each sample in turn"] = draw_frequencies(
+            found.model_frequency, found.edge_frequency, found.selected, edges
+        )
+    return shown

@@ -1,0 +1,200 @@
+"""Pictures of feature sharing: neighbouring time courses, and accuracies by subject.
+
+Every function takes plain arrays and returns a matplotlib Figure. The first follows Figure 1 of the
+paper (voxels of a neighbourhood have courses of one shape and different amplitudes), the second
+Figures 2 and 3 (bars by subject, chance as a line), the third shows what sharing did to a mean.
+
+| symbol | variable | shape |
+|---|---|---|
+| X̄, class mean courses | `courses` | (T, V) |
+| θ̂, the same after sharing | `shared` | (T, V) |
+| neighbour graph | `groups` | (V, V) sparse |
+
+Reference: M. Palatucci, T. M. Mitchell, ECML/PKDD 2007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["accuracy_bars", "draw", "neighbouring_courses", "shared_courses"]
+
+
+def neighbouring_courses(
+    courses: ArrayLike,
+    groups: Any,
+    voxels: Sequence[int] | None = None,
+    n_neighbours: int = 4,
+    interval: float | None = None,
+) -> Figure:
+    """Draw the mean courses of some voxels with those of their most similar neighbours (Figure 1).
+
+    Parameters
+    ----------
+    courses : array of shape (T, V)
+        Mean time course of every voxel.
+    groups : sparse matrix of shape (V, V)
+        Row v marks the neighbours of v, as `VoxelSpace.adjacency` gives them.
+    voxels : sequence of int, optional
+        Voxels in the middle of a panel; by default the four strongest that are no neighbours.
+    n_neighbours : int
+        Courses drawn beside each, those of highest correlation first.
+    interval : float, optional
+        Seconds between time points; without it the axis counts images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.space import VoxelSpace
+    >>> courses = np.outer(np.sin(np.arange(8)), np.linspace(1, 2, 25))
+    >>> figure = neighbouring_courses(courses, VoxelSpace.grid((5, 5)).adjacency(), voxels=[6, 18])
+    >>> len(figure.axes), len(figure.axes[0].lines)
+    (2, 5)
+    """
+    from matplotlib.figure import Figure
+
+    courses = np.asarray(courses, dtype=float)
+    if courses.ndim != 2 or courses.shape[1] != groups.shape[0]:
+        raise ValueError(
+            f"courses must be (T, V) with V = {groups.shape[0]} voxels as the groups have, got "
+            f"shape {courses.shape}."
+        )
+    graph = groups.tocsr()
+    chosen = _strongest(courses, graph, 4) if voxels is None else list(voxels)
+    time = np.arange(1, len(courses) + 1) * (1.0 if interval is None else interval)
+    figure = Figure(figsize=(3.2 * len(chosen), 2.8), layout="constrained")
+    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
+    for panel, v in zip(panels, chosen):
+        near = graph.indices[graph.indptr[v] : graph.indptr[v + 1]]
+        likeness = [_correlation(courses[:, v], courses[:, k]) for k in near]
+        for k in near[np.argsort(likeness)[::-1][:n_neighbours]]:
+            panel.plot(time, courses[:, k], color="0.6", linewidth=1)
+        panel.plot(time, courses[:, v], color="C0", linewidth=2)
+        panel.set_title(f"voxel {v}")
+        panel.set_xlabel("image" if interval is None else "seconds")
+    panels[0].set_ylabel("mean response")
+    return figure
+
+
+def accuracy_bars(
+    accuracies: Mapping[str, ArrayLike],
+    subjects: Sequence[str] | None = None,
+    chance: float = 0.5,
+    title: str = "",
+) -> Figure:
+    """Draw one group of bars a subject, one bar a method, and a line at chance (Figures 2 and 3).
+
+    Parameters
+    ----------
+    accuracies : mapping of str to array of shape (n_subjects,)
+        Accuracies by method.
+    subjects : sequence of str, optional
+        Names under the groups; numbers by default.
+    chance : float
+        Where the line is.
+    title : str
+        Title of the figure.
+
+    Examples
+    --------
+    >>> figure = accuracy_bars({"naive Bayes": [0.5, 0.52], "sharing": [0.8, 0.9]})
+    >>> len(figure.axes[0].patches)
+    4
+    """
+    from matplotlib.figure import Figure
+
+    values = {name: np.asarray(given, dtype=float) for name, given in accuracies.items()}
+    sizes = {len(given) for given in values.values()}
+    if len(sizes) != 1:
+        raise ValueError(f"Every method needs one accuracy a subject, got lengths {sorted(sizes)}.")
+    n = sizes.pop()
+    figure = Figure(figsize=(max(4.0, 0.7 * n + 1.5), 3.2), layout="constrained")
+    panel = figure.subplots()
+    width = 0.8 / len(values)
+    for i, (name, given) in enumerate(values.items()):
+        panel.bar(np.arange(n) + (i - (len(values) - 1) / 2) * width, given, width, label=name)
+    panel.axhline(chance, color="0.2", linewidth=1, linestyle="--")
+    labels = [str(s + 1) for s in range(n)] if subjects is None else list(subjects)
+    panel.set_xticks(np.arange(n), labels)
+    panel.set(xlabel="subject", ylabel="accuracy", ylim=(0, 1), title=title)
+    figure.legend(loc="outside lower center", ncols=len(values), fontsize="small")
+    return figure
+
+
+def shared_courses(courses: ArrayLike, shared: ArrayLike, voxels: Sequence[int]) -> Figure:
+    """Draw class mean courses of some voxels before (thin) and after (thick) sharing.
+
+    Parameters
+    ----------
+    courses, shared : arrays of shape (T, V)
+        Mean time courses before and after sharing, as `voxel_maps` holds them, reshaped.
+    voxels : sequence of int
+        One panel each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> courses = np.random.default_rng(0).normal(size=(8, 4))
+    >>> len(shared_courses(courses, courses / 2, voxels=[0, 3]).axes)
+    2
+    """
+    from matplotlib.figure import Figure
+
+    before, after = np.asarray(courses, dtype=float), np.asarray(shared, dtype=float)
+    if before.shape != after.shape:
+        raise ValueError(
+            f"courses and shared must have one shape, got {before.shape} and {after.shape}."
+        )
+    figure = Figure(figsize=(3.0 * len(voxels), 2.6), layout="constrained")
+    panels = figure.subplots(1, len(voxels), squeeze=False)[0]
+    for panel, v in zip(panels, voxels):
+        panel.plot(before[:, v], color="0.6", linewidth=1, label="sample mean")
+        panel.plot(after[:, v], color="C0", linewidth=2, label="shared")
+        panel.set_title(f"voxel {v}")
+        panel.set_xlabel("image")
+    panels[0].legend(fontsize="small")
+    return figure
+
+
+def _strongest(courses: np.ndarray, graph: Any, count: int) -> list[int]:
+    """Voxels of highest power that have neighbours, no two of them neighbours of each other."""
+    chosen: list[int] = []
+    blocked = np.diff(graph.indptr) == 0
+    for v in np.argsort((courses**2).sum(axis=0))[::-1]:
+        if len(chosen) == count:
+            break
+        if not blocked[v]:
+            chosen.append(int(v))
+            blocked[graph.indices[graph.indptr[v] : graph.indptr[v + 1]]] = True
+    return chosen
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else -1.0
+
+
+def draw(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Figure]:
+    """Draw what a report shows of a fitted model: courses of neighbours, where scans have time."""
+    if model.space is None or model.n_features_in_ == model.space.n_voxels:
+        return {}
+    V = model.space.n_voxels
+    before, after = model.mean_[-1].reshape(-1, V), model.theta_[-1].reshape(-1, V)
+    groups = model.space.adjacency(model.connectivity, model.radius)
+    strongest = _strongest(before, groups, 4)
+    return {
+        f"Mean courses of neighbouring voxels, {model.classes_[-1]}": neighbouring_courses(
+            before, groups
+        ),
+        f"Mean courses before and after sharing, {model.classes_[-1]}": shared_courses(
+            before, after, strongest
+        ),
+    }
