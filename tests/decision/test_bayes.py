@@ -327,6 +327,16 @@ class TestMetadata:
         assert np.array_equal(predicted == "reject", p.max(axis=1) < 0.6)
         assert 0 < np.mean(predicted == "reject") < 1
 
+    def test_maps_of_the_inside(self):
+        class Mapped(Says):
+            def voxel_maps(self):
+                return {"weight": np.ones(2)}
+
+        model = BayesDecision(Mapped())
+        assert not hasattr(model, "voxel_maps")
+        assert list(model.fit(np.eye(2), [0, 1]).voxel_maps()) == ["weight"]
+        assert not hasattr(BayesDecision(Says()).fit(np.eye(2), [0, 1]), "voxel_maps")
+
     def test_class_without_weight_cannot_be_corrected(self):
         model = BayesDecision(Says(), priors="uniform")
         with pytest.raises(ValueError, match="no weight"):

@@ -2,6 +2,7 @@
 
 import json
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
@@ -66,7 +67,8 @@ def test_differences_are_paired(curve):
 
 
 def test_workers_do_not_change_it(data, curve):
-    other = learning_curve(BOTH, *data, n_repeats=6, n_jobs=2)
+    with joblib.parallel_config("threading", n_jobs=3):
+        other = learning_curve(BOTH, *data, n_repeats=6)
     assert other.table.equals(curve.table)
 
 

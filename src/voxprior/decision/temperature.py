@@ -40,7 +40,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from voxprior.decision.heldout import held_out_log_scores, inner_split, log_scores
@@ -177,11 +176,6 @@ class TemperatureCalibrated(WrappedClassifier):
         """Most probable class."""
         check_is_fitted(self)
         return self.classes_[log_scores(self.estimator_, X).argmax(axis=1)]
-
-    @available_if(lambda self: hasattr(self.estimator_, "voxel_maps"))
-    def voxel_maps(self) -> dict[str, np.ndarray]:
-        """Maps of the fitted classifier."""
-        return self.estimator_.voxel_maps()
 
 
 class IsotonicCalibrated(WrappedClassifier):

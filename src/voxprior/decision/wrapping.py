@@ -22,6 +22,7 @@ from sklearn.utils.metadata_routing import (
     get_routing_for_object,
     process_routing,
 )
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 # Where scikit-learn's classifiers keep the class frequencies they were trained with.
@@ -67,6 +68,11 @@ class WrappedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
+
+    @available_if(lambda self: hasattr(self.estimator_, "voxel_maps"))
+    def voxel_maps(self) -> dict[str, np.ndarray]:
+        """Maps of what the fitted inner classifier used."""
+        return self.estimator_.voxel_maps()
 
     def _inner_probabilities(self, X) -> np.ndarray:
         check_is_fitted(self)

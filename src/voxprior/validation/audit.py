@@ -290,7 +290,9 @@ def _look_at_data(X, y, groups, labelled: bool) -> Found:
             "the test scans among them. Scale inside the fold (a pipeline), or run by run.",
         )
     if few.shape[1] >= FEWEST_VOXELS:
-        p = (f_classif if labelled else f_regression)(few, y)[1]
+        with warnings.catch_warnings():  # of voxels that do not vary within classes
+            warnings.simplefilter("ignore")
+            p = (f_classif if labelled else f_regression)(few, y)[1]
         share = float(np.mean(p < 0.05))
         if share > 0.95:
             yield (

@@ -18,6 +18,7 @@ import os
 import platform
 import secrets
 import threading
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -163,7 +164,9 @@ def run_tasks(
             if not done and not skip:  # nothing to keep
                 raise
         finally:
-            stream.close()
+            with warnings.catch_warnings():  # of joblib, that tasks were dropped: that is meant
+                warnings.simplefilter("ignore", UserWarning)
+                stream.close()
     order = sorted(done)
     return Outcome(order, [done[i] for i in order], len(order) == len(todo))
 
