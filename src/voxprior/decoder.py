@@ -40,7 +40,8 @@ TRUSTED = ("voxprior.", "numpy.", "scipy.", "sklearn.")
 
 # Parameters of the constructor that say how images are read.
 READING = (
-    "mask", "mesh", "smoothing_fwhm", "detrend", "high_pass", "low_pass", "t_r", "standardize", "resample",
+    "mask", "mesh", "smoothing_fwhm", "detrend", "high_pass", "low_pass", "t_r", "standardize",
+    "resample",
 )  # fmt: skip
 
 
@@ -184,8 +185,8 @@ class Decoder(BaseEstimator):
         set_here = [name for name in READING if getattr(self, name) is not defaults[name]]
         if set_here:
             raise ValueError(
-                f"A Dataset is already read: leave {', '.join(set_here)} out of the Decoder and give "
-                "them to load_runs or load_maps instead."
+                f"A Dataset is already read: leave {', '.join(set_here)} out of the Decoder and "
+                "give them to load_runs or load_maps instead."
             )
 
     # ------------------------------------------------------------------ predictions out
@@ -222,8 +223,8 @@ class Decoder(BaseEstimator):
             return X
         if covariates is None:
             raise ValueError(
-                f"The decoder was fitted with covariates {', '.join(self.covariates_.levels)}: give them "
-                "for new images too (covariates=...)."
+                f"The decoder was fitted with covariates {', '.join(self.covariates_.levels)}: give "
+                "them for new images too (covariates=...)."
             )
         return with_covariates(X, self.covariates_.matrix(covariates))
 
@@ -417,8 +418,8 @@ def _read_state(path: Path, trusted: Sequence[str]) -> dict[str, Any]:
         strange = [name for name in found if not name.startswith(TRUSTED) and name not in trusted]
         if strange:
             raise ValueError(
-                f"{path}: holds types that are not trusted: {', '.join(strange)}. If you know where the "
-                "file comes from, give trusted=[...] with their names."
+                f"{path}: holds types that are not trusted: {', '.join(strange)}. If you know where "
+                "the file comes from, give trusted=[...] with their names."
             )
         state = skops.io.load(path, trusted=found)
     except (zipfile.BadZipFile, KeyError) as error:

@@ -1,7 +1,7 @@
 """Figures of a Result: what the scores, probabilities and errors look like.
 
-Each function takes plain numbers and returns a matplotlib Figure that belongs to no window; `as_uri`
-turns one into text that a page can hold.
+Each function takes plain numbers and returns a matplotlib Figure that belongs to no window;
+`as_uri` turns one into text that a page can hold.
 """
 
 from __future__ import annotations

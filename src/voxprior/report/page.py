@@ -1,7 +1,7 @@
 """The summary of a decoding as one self-contained HTML page that opens offline.
 
-Everything shown is in the dictionary that ``voxprior.report.summarize`` makes, so the same content is
-available as JSON. Style sheet, script, pictures and data are inlined; nothing is fetched.
+Everything shown is in the dictionary that ``voxprior.report.summarize`` makes, so the same content
+is available as JSON. Style sheet, script, pictures and data are inlined; nothing is fetched.
 """
 
 import json
