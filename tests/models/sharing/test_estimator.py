@@ -1,6 +1,7 @@
 import copy
 import pickle
 
+import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,6 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior import FeatureSharingNB, VoxelSpace
+from voxprior.models.sharing.calibration import sketch
+from voxprior.models.sharing.statistics import class_statistics, remove
 
 
 def trials_of(X, V):
@@ -179,6 +182,37 @@ def test_streaming_equals_batch(scattered):
         stream.partial_fit(X[rows], y[rows], classes=["a", "b", "c"])
     np.testing.assert_allclose(stream.theta_, batch.theta_, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(stream.predict_log_proba(X), batch.predict_log_proba(X), rtol=1e-9)
+
+
+def test_chunks_of_a_dask_array_equal_batch(scattered):
+    X, y, space = scattered
+    classes, codes = np.unique(y, return_inverse=True)
+    lazy = da.from_array(X, chunks=(4, 30))
+    batch = FeatureSharingNB(space).fit(X, y)
+    chunked = FeatureSharingNB(space).fit_statistics(
+        class_statistics(lazy, codes, 3), classes, sketch(lazy, codes)
+    )
+    np.testing.assert_allclose(
+        chunked.predict_log_proba(X), batch.predict_log_proba(X), rtol=1e-9, atol=1e-12
+    )
+    with pytest.raises(ValueError, match="needs a sketch"):
+        FeatureSharingNB(space).fit_statistics(class_statistics(X, codes, 3), classes)
+    with pytest.raises(ValueError, match="each of the 3 classes once"):
+        FeatureSharingNB(calibration=None).fit_statistics(class_statistics(X, codes, 3), ["a", "b"])
+
+
+def test_cross_validation_from_statistics_alone(scattered):
+    """Leave one out without the raw data: remove its statistics, settle, compare with a refit."""
+    X, y, space = scattered
+    classes, codes = np.unique(y, return_inverse=True)
+    whole = class_statistics(X, codes, 3)
+    for i in range(len(y)):
+        rest = remove(whole, class_statistics(X[i : i + 1], codes[i : i + 1], 3))
+        model = FeatureSharingNB(space, calibration=None)
+        held_out = model.fit_statistics(rest, classes).predict_joint_log_proba(X[i : i + 1])
+        fresh = clone(model).fit(np.delete(X, i, axis=0), np.delete(y, i))
+        expected = fresh.predict_joint_log_proba(X[i : i + 1])
+        np.testing.assert_allclose(held_out, expected, rtol=1e-8)
 
 
 def test_forgetting_equals_never_having_seen(scattered):

@@ -50,6 +50,7 @@ import numpy as np
 from numba import njit, prange
 
 from voxprior.models.sharing.statistics import ClassStatistics
+from voxprior.models.sharing.threads import launch
 
 _BLOCK = 1024
 # Residuals that the effective number of features is worth as a prior on the overdispersion.
@@ -76,7 +77,7 @@ class Sketch(NamedTuple):
 
 
 def sketch(X: np.ndarray, codes: np.ndarray) -> Sketch:
-    """The part of the examples that calibration looks at.
+    """The part of the examples that calibration looks at; ``X`` may be mapped or a dask array.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def sketch(X: np.ndarray, codes: np.ndarray) -> Sketch:
     >>> sketch(np.zeros((4, 10_000)), np.array([0, 1, 0, 1])).examples.shape
     (4, 2048)
     """
-    return Sketch(X[:, sketch_features(X.shape[1])], codes)
+    return Sketch(np.asarray(X[:, sketch_features(X.shape[1])]), np.asarray(codes))
 
 
 def joined(a: Sketch, b: Sketch) -> Sketch:
@@ -188,7 +189,8 @@ def attenuation(
     """
     C, J = theta.shape
     sums = np.empty((-(-J // _BLOCK), 4))
-    _contrast_sums(theta, means, weight, var, count.astype(float), sums)
+    sizes = count.astype(float)
+    launch(_contrast_sums, 8 * theta.size, theta, means, weight, var, sizes, sums)
     length, overlap, sample, kept = sums.sum(axis=0)
     if length <= 0:
         return 1.0

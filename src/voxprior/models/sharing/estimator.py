@@ -227,6 +227,34 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    def fit_statistics(self, statistics: ClassStatistics, classes, kept: Sketch | None = None):
+        """Fit from class statistics, made of chunks or of merged parts; no scan is needed.
+
+        Parameters
+        ----------
+        statistics : ClassStatistics
+            Of ``class_statistics``, ``from_chunks``, ``merge`` or ``remove``.
+        classes : array of shape (C,)
+            Labels in the order of the statistics, sorted.
+        kept : Sketch, optional
+            ``sketch`` of the same examples; needed by ``calibration="effective"``.
+        """
+        if kept is None and self.calibration is not None:
+            raise ValueError(
+                "calibration='effective' needs a sketch of the examples: pass kept=sketch(X, codes)"
+                ", or use calibration=None."
+            )
+        self.classes_, self.n_features_in_ = np.unique(classes), statistics.mean.shape[1]
+        if not len(classes) == len(self.classes_) == len(statistics.count):
+            raise ValueError(
+                f"classes must name each of the {len(statistics.count)} classes once, got "
+                f"{list(classes)}."
+            )
+        self._remember(statistics, kept)
+        self._settle()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None):
         """Add examples; the result is that of :meth:`fit` on all examples together.
 
@@ -333,9 +361,9 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
     def _sketch(self) -> Sketch:
         return Sketch(self.sketch_, self.sketch_codes_)
 
-    def _remember(self, statistics: ClassStatistics, kept: Sketch) -> None:
+    def _remember(self, statistics: ClassStatistics, kept: Sketch | None) -> None:
         self.class_count_, self.mean_, self.m2_ = statistics
-        if self.calibration is not None:
+        if self.calibration is not None and kept is not None:
             self.sketch_, self.sketch_codes_ = kept
 
     def _settle_if_ready(self) -> FeatureSharingNB:

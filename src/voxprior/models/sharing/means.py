@@ -19,8 +19,8 @@ weighted; then the averages of (4) and (5) are weighted ones.
 =========== ============= ============ ====================================================
 symbol      variable      shape        meaning
 =========== ============= ============ ====================================================
-X̄           ``course``    (V, T)       class mean time courses, voxel-major for the cache
-            ``basis``     (V, S)       courses the maps are fitted on (``course``, or all classes')
+X̄           ``course``    (T, V)       class mean time courses
+            ``basis``     (V, S)       courses the maps are fitted on: the class's, or all joined
 G           ``groups``    (V, V) CSR   row v: the voxels that inform v, with weights
 μ̂, τ̂²       ``mean``, ``variance``     (C, J) hyper-parameters, J = T V, time-major
 G_v         ``size``      (C, V)       voxels of the group that had a map
@@ -38,6 +38,10 @@ import numpy as np
 from numba import njit, prange
 from scipy import sparse
 
+from voxprior.models.sharing.threads import launch
+
+# Voxels a thread handles before it asks for more.
+_VOXELS = 256
 _MAPS = {"identity": 0, "scale": 1, "affine": 2}
 _COEFFICIENTS = {"identity": 0, "scale": 1, "affine": 2}
 
@@ -117,20 +121,20 @@ def group_prior(
     (array([[1., 2., 3., 6.]]), array([[0., 0., 0., 0.]]))
     """
     groups = _members(groups)
-    V = groups.shape[0]
-    courses = [np.ascontiguousarray(row.reshape(-1, V).T) for row in means]
-    joined = np.concatenate(courses, axis=1) if pooled_maps else None
+    V, kind = groups.shape[0], _MAPS[mean_map]
     mean, variance = np.empty(means.shape), np.empty(means.shape)
     size = np.empty((len(means), V), dtype=np.int64)
-    for c, course in enumerate(courses):
-        out = np.empty((2, *course.shape))
-        basis = course if joined is None else joined
-        centre, power = _regressor(basis, _MAPS[mean_map])
-        _group_moments(
-            course, basis, centre, power, groups.indptr, groups.indices, groups.data,
-            _MAPS[mean_map], tau_ddof, out[0], out[1], size[c],
+    joined = _voxel_major(means, V) if pooled_maps and kind else None
+    for c, row in enumerate(means):
+        course = row.reshape(-1, V)
+        # Maps run over time, so they are fitted on voxel-major courses; identity needs none.
+        basis = np.zeros((0, 0)) if not kind else joined
+        basis = _voxel_major(course, V) if basis is None else basis
+        launch(
+            _group_moments, 4 * groups.nnz * len(course), course, basis, *_regressor(basis, kind),
+            groups.indptr, groups.indices, groups.data, kind, tau_ddof,
+            mean[c].reshape(-1, V), variance[c].reshape(-1, V), size[c],
         )  # fmt: skip
-        mean[c], variance[c] = out[0].T.ravel(), out[1].T.ravel()
     fitted_on = (means.size if pooled_maps else means.shape[1]) // V
     return PriorMeans(mean, variance, size, _COEFFICIENTS[mean_map] / fitted_on)
 
@@ -189,7 +193,8 @@ def shrink(
     """
     theta, weight = np.empty(means.shape), np.empty(means.shape)
     noise = np.broadcast_to(noise, means.shape)
-    _shrink(means, prior.mean, prior.variance, noise, tau_floor, theta, weight)
+    hyper = prior.mean, prior.variance
+    launch(_shrink, 8 * means.size, means, *hyper, noise, tau_floor, theta, weight)
     return theta, weight
 
 
@@ -216,9 +221,15 @@ def _members(groups: sparse.csr_array) -> sparse.csr_array:
     return groups
 
 
+def _voxel_major(means: np.ndarray, V: int) -> np.ndarray:
+    return np.ascontiguousarray(means.reshape(-1, V).T)
+
+
 def _regressor(basis: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """What a least-squares map subtracts from each course, and the power that divides it."""
-    if kind != _MAPS["affine"]:
+    if kind == _MAPS["identity"]:
+        return np.zeros(0), np.zeros(0)
+    if kind == _MAPS["scale"]:
         return np.zeros(len(basis)), np.einsum("vt,vt->v", basis, basis)
     centre = basis.mean(axis=1)
     power = ((basis - centre[:, None]) ** 2).sum(axis=1)
@@ -226,59 +237,50 @@ def _regressor(basis: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
     return centre, np.where(np.ptp(basis, axis=1) == 0, 0.0, power)
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _fit_map(target, source, target_centre, source_centre, power):
-    """Slope and offset of the least-squares map source → target (8)."""
-    product = 0.0
-    for s in range(len(source)):
-        product += (target[s] - target_centre) * (source[s] - source_centre)
-    slope = product / power
-    return slope, target_centre - slope * source_centre
-
-
-@njit(cache=True, parallel=True)
+# Loops over members are written out: slices inside them would cost more than the arithmetic.
+@njit(cache=True, parallel=True, fastmath={"reassoc", "contract", "nsz"})
 def _group_moments(
     course, basis, centre, power, indptr, members, weights, kind, ddof, mu, tau2, size
 ):
     """Maps, means and two-pass variances of every group, fused: no edge list is ever stored."""
-    V, T = course.shape
-    for v in prange(V):
-        G = indptr[v + 1] - indptr[v]
-        group, weight = members[indptr[v] : indptr[v + 1]], weights[indptr[v] : indptr[v + 1]]
-        predicted = np.empty((G, T))
-        mean, spread = mu[v], tau2[v]
-        mean[:] = 0.0
-        spread[:] = 0.0
-        total, squares, used = 0.0, 0.0, 0
-        for e in range(G):
-            k = group[e]
-            slope, offset = 1.0, 0.0
-            if kind != 0:
-                if power[k] == 0.0:
-                    continue  # no map: not a member
-                slope, offset = _fit_map(basis[v], basis[k], centre[v], centre[k], power[k])
-            source, image, w = course[k], predicted[used], weight[e]
-            for t in range(T):
-                image[t] = offset + slope * source[t]
-                mean[t] += w * image[t]
-            total += w
-            squares += w * w
-            used += 1
-        size[v] = used
-        if used == 0:
-            mean[:] = course[v]
-            spread[:] = np.inf
-            continue
-        mean /= total  # (4)
-        if used == 1:
-            continue
-        divisor = total - ddof * squares / total  # G - ddof when all weights are 1
-        position = 0
-        for e in range(G):
-            if kind != 0 and power[group[e]] == 0.0:
-                continue
-            image, w = predicted[position], weight[e] / divisor
-            for t in range(T):
-                miss = image[t] - mean[t]
-                spread[t] += w * miss * miss  # (5)
-            position += 1
+    T, V = course.shape
+    widest = np.max(indptr[1:] - indptr[:-1])
+    for block in prange((V + _VOXELS - 1) // _VOXELS):
+        start = block * _VOXELS
+        width = min(V, start + _VOXELS) - start
+        group = np.empty((width, widest), np.int32)
+        offset, slope = np.zeros((width, widest)), np.ones((width, widest))
+        share = np.empty((width, widest))
+        growth = np.zeros(width)  # total / (total - ddof) of (5)
+        for i in range(width):
+            v, used, total, squares = start + i, 0, 0.0, 0.0
+            for e in range(indptr[v], indptr[v + 1]):
+                k = members[e]
+                if kind != 0:
+                    if power[k] == 0.0:
+                        continue  # no map: not a member
+                    product = 0.0
+                    for s in range(basis.shape[1]):
+                        product += (basis[v, s] - centre[v]) * (basis[k, s] - centre[k])
+                    slope[i, used] = product / power[k]  # (8)
+                    offset[i, used] = centre[v] - slope[i, used] * centre[k]
+                group[i, used], share[i, used] = k, weights[e]
+                total += weights[e]
+                squares += weights[e] ** 2
+                used += 1
+            size[v] = used
+            for e in range(used):
+                share[i, e] /= total
+            if used > 1:
+                growth[i] = total / (total - ddof * squares / total)
+        values = np.empty(widest)
+        for t in range(T):
+            for i in range(width):
+                G, mean, spread = size[start + i], 0.0, 0.0
+                for e in range(G):
+                    values[e] = offset[i, e] + slope[i, e] * course[t, group[i, e]]
+                    mean += share[i, e] * values[e]  # (4)
+                for e in range(G):
+                    spread += share[i, e] * (values[e] - mean) ** 2  # (5)
+                mu[t, start + i] = mean if G else course[t, start + i]
+                tau2[t, start + i] = growth[i] * spread if G else np.inf

@@ -21,6 +21,8 @@ Reference: M. Palatucci, T. M. Mitchell, ECML/PKDD 2007, equation (1).
 import numpy as np
 from numba import njit, prange
 
+from voxprior.models.sharing.threads import launch
+
 _BLOCK = 1024
 
 
@@ -39,7 +41,8 @@ def log_joint(
     blocks = -(-theta.shape[1] // _BLOCK)
     distance = np.empty((blocks, len(X), len(theta)))
     log_volume = np.empty((blocks, len(theta)))
-    _block_scores(X, theta, var, distance, log_volume)
+    work = 2 * (len(X) + 1) * theta.size
+    launch(_block_scores, work, X, theta, var, distance, log_volume)
     constant = log_prior - 0.5 * (theta.shape[1] * np.log(2 * np.pi) + log_volume.sum(axis=0))
     return constant - 0.5 * distance.sum(axis=0)
 

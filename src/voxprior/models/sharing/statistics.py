@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from voxprior.models.sharing.threads import launch
+
 # Columns a thread handles at once: 40 float32 rows of 1024 columns stay in its second-level cache,
 # so that the second look at them (for M2) does not read memory again.
 _BLOCK = 1024
@@ -171,7 +173,7 @@ def _of_array(X: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassStatisti
     count = np.bincount(codes, minlength=n_classes).astype(np.int64)
     mean = np.zeros((n_classes, X.shape[1]))
     m2 = np.zeros((n_classes, X.shape[1]))
-    _accumulate(X, codes, count, mean, m2)
+    launch(_accumulate, 2 * X.size, X, codes, count, mean, m2)
     return ClassStatistics(count, mean, m2)
 
 
