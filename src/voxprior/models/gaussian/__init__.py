@@ -2,5 +2,6 @@
 
 from voxprior.models.gaussian.estimator import GPClassifier
 from voxprior.models.gaussian.regressor import GPRegressor
+from voxprior.models.gaussian.relevance_estimator import RVMClassifier, RVMRegressor
 
-__all__ = ["GPClassifier", "GPRegressor"]
+__all__ = ["GPClassifier", "GPRegressor", "RVMClassifier", "RVMRegressor"]

@@ -35,6 +35,8 @@ class BinaryPosterior(NamedTuple):
 
 def factorise(A: np.ndarray) -> np.ndarray:
     """Lower Cholesky factor, or a ValueError that says what was wrong with the kernel."""
+    if not len(A):
+        return A
     try:
         return cholesky(A, lower=True, check_finite=False)
     except np.linalg.LinAlgError:

@@ -1,0 +1,178 @@
+"""Relevance vector machines by re-estimation: EM and MacKay updates, in the dual form.
+
+    f = Φw,  w_i ~ N(0, v_i),  v_i = 1/α_i          a weight of every sample or voxel, most v_i → 0
+    regression      t = f + ε:  C = σ²I + ΦVΦᵀ,  R = C⁻¹,          r = C⁻¹t
+    classification  Laplace:    K = ΦVΦᵀ,        R = (K + W⁻¹)⁻¹,  r = y − π   at the mode
+    Q_i = φ_iᵀr,  S_i = φ_iᵀRφ_i,   μ_i = v_iQ_i,  Σ_ii = v_i − v_i²S_i,  γ_i = v_iS_i
+
+    EM       1/α_i ← μ_i² + Σ_ii = v_i + v_i²(Q_i² − S_i),   σ² ← (‖t − Φμ‖² + σ²Σγ)/N
+    MacKay   1/α_i ← μ_i²/γ_i = v_iQ_i²/S_i,                 σ² ← ‖t − Φμ‖²/(N − Σγ)
+
+with t − Φμ = σ²r. EM never lowers the evidence. Written in v a pruned weight is simply v_i = 0;
+for M ≫ n (voxels) the M x M posterior never exists. With a softmax the C weights of one column
+share v_i, and Q_i², S_i are means over the C − 1 classes that are free.
+
+==========  ==================  ============
+symbol      variable            shape
+==========  ==================  ============
+v           v                   (M,)
+r           residual            (n, K), K = 1 or C
+R           precision           (K, n, n)
+σ²          noise               scalar
+==========  ==================  ============
+
+Reference: M. E. Tipping, JMLR 1 (2001) 211-244; D. J. C. MacKay, Neural Computation 4 (1992)
+415-447.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from voxprior.models.gaussian.basis import Basis
+from voxprior.models.gaussian.binary import factorise, site_matrix
+from voxprior.models.gaussian.laplace import laplace, logistic
+from voxprior.models.gaussian.multiclass import class_precision, softmax_laplace
+from voxprior.models.gaussian.regression import LOG_2PI
+
+# Share of the variance below which a column is dropped; free of the units of Φ and t.
+PRUNE_SHARE = 1e-6
+# Least noise, as a share of the variance of t: with more columns than scans the evidence grows
+# without end as σ → 0, so that its maximum is no answer.
+LEAST_NOISE = 1e-3
+
+
+class State(NamedTuple):
+    """What the data say at one v: residual, precision, evidence, latent values to start from."""
+
+    residual: np.ndarray
+    precision: np.ndarray
+    log_evidence: float
+    latent: np.ndarray
+
+
+class Relevance(NamedTuple):
+    """A fitted relevance vector machine."""
+
+    v: np.ndarray
+    noise: float
+    state: State
+    path: np.ndarray
+
+
+class GaussianTargets:
+    """Targets with Gaussian noise, learned unless given."""
+
+    def __init__(self, t: np.ndarray, noise: float | None = None):
+        self.t, self.learn = t, noise is None
+        self.scale = float(t @ t) / len(t) or 1.0
+        self.noise = 0.1 * self.scale if noise is None else noise
+        self.n_outputs = 1
+
+    def state(self, K: np.ndarray, latent: np.ndarray | None) -> State:
+        """Exact posterior for the covariance K = ΦVΦᵀ."""
+        n = len(self.t)
+        L = factorise(K + self.noise * np.eye(n))
+        R = cho_solve((L, True), np.eye(n))
+        r = R @ self.t
+        evidence = -0.5 * self.t @ r - np.log(np.diag(L)).sum() - 0.5 * n * LOG_2PI
+        return State(r[:, None], R[None], float(evidence), (self.t - self.noise * r)[:, None])
+
+    def update_noise(self, residual: np.ndarray, gamma: float, rule: str) -> None:
+        """EM or MacKay update of σ²."""
+        n, squares = len(self.t), self.noise**2 * float(residual[:, 0] @ residual[:, 0])
+        if rule == "em":
+            new = (squares + self.noise * gamma) / n
+        else:
+            new = squares / max(n - gamma, 1e-3)
+        self.noise = max(new, LEAST_NOISE * self.scale)
+
+
+class LogisticTargets:
+    """Labels −1 and +1, logistic likelihood by Laplace's method."""
+
+    learn, noise, scale, n_outputs = False, 0.0, 1.0, 1
+
+    def __init__(self, sign: np.ndarray):
+        self.sign = sign
+
+    def state(self, K: np.ndarray, latent: np.ndarray | None) -> State:
+        """Laplace approximation for the covariance K = ΦVΦᵀ."""
+        fit = laplace(K, self.sign, start=None if latent is None else latent[:, 0])
+        residual = logistic(self.sign, fit.f).d1
+        return State(residual[:, None], site_matrix(fit)[None], fit.log_evidence, fit.f[:, None])
+
+
+class SoftmaxTargets:
+    """One-hot labels of C classes, softmax likelihood by Laplace's method."""
+
+    learn, noise, scale = False, 0.0, 1.0
+
+    def __init__(self, onehot: np.ndarray):
+        self.onehot = onehot
+        self.n_outputs = onehot.shape[1] - 1
+
+    def state(self, K: np.ndarray, latent: np.ndarray | None) -> State:
+        """Laplace approximation for the covariance K = ΦVΦᵀ shared by all classes."""
+        fit = softmax_laplace(K, self.onehot, latent)
+        classes = range(self.onehot.shape[1])
+        R = np.array([class_precision(fit, c) for c in classes])
+        return State(fit.a, R, fit.log_evidence, fit.f)
+
+
+Targets = GaussianTargets | LogisticTargets | SoftmaxTargets
+
+
+def sufficiency(basis: Basis, state: State, n_outputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Q² and S of every column (means over the outputs that are free)."""
+    Q2 = (basis.project(state.residual) ** 2).sum(axis=1) / n_outputs
+    S = sum(basis.energy(R) for R in state.precision) / n_outputs
+    return Q2, np.maximum(S, 0.0)
+
+
+def update_variances(v: np.ndarray, Q2: np.ndarray, S: np.ndarray, rule: str) -> np.ndarray:
+    """One EM or MacKay update of v = 1/α."""
+    if rule == "em":
+        return np.maximum(v + v**2 * (Q2 - S), 0.0)
+    return np.where(S > 0, v * Q2 / np.where(S > 0, S, 1.0), 0.0)
+
+
+def reestimate(
+    basis: Basis,
+    targets: Targets,
+    rule: str = "em",
+    *,
+    v: np.ndarray | None = None,
+    max_iter: int = 500,
+    tol: float = 1e-5,
+) -> Relevance:
+    """Repeat EM or MacKay updates until the evidence settles.
+
+    Parameters
+    ----------
+    basis : Basis
+    targets : GaussianTargets, LogisticTargets or SoftmaxTargets
+    rule : {"em", "mackay"}
+    v : array (M,), optional
+        Variances to start from; by default all columns share the variance of the targets equally.
+    max_iter, tol : int, float
+        Stop when the evidence changes by less than `tol` nats a scan, or after `max_iter` updates.
+    """
+    power = basis.energy(np.full(basis.n_rows, 1.0 / basis.n_rows))
+    safe = np.where(power > 0, power, 1.0)
+    if v is None:
+        v = np.where(power > 0, targets.scale / (safe * basis.n_columns), 0.0)
+    state = targets.state(basis.covariance(v), None)
+    path = [state.log_evidence]
+    for _ in range(max_iter):
+        Q2, S = sufficiency(basis, state, targets.n_outputs)
+        if isinstance(targets, GaussianTargets) and targets.learn:
+            targets.update_noise(state.residual, float(v @ S), rule)
+        v = update_variances(v, Q2, S, rule)
+        v = np.where(v * power < PRUNE_SHARE * targets.scale, 0.0, v)
+        state = targets.state(basis.covariance(v), state.latent)
+        path.append(state.log_evidence)
+        if abs(path[-1] - path[-2]) < tol * basis.n_rows:
+            break
+    return Relevance(v, targets.noise, state, np.array(path))

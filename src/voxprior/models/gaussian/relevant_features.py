@@ -1,0 +1,195 @@
+"""What relevance vector estimators share: the basis, what is kept of it, and new features.
+
+Only the relevant scans (or columns) and the mean scan survive the fit:
+
+    kernel   φ_r(x) = k(x − x̄, x_r − x̄),     x·x_r − x·x̄ − x̄·x_r + x̄·x̄ from one stack [x_r; x̄]
+    voxels   φ_j(x) = x_j − x̄_j
+    latent   mean = φᵀμ,  variance = φᵀVφ − φᵀVΦᵀRΦVφ        (dual: no A x A matrix for A columns)
+
+==========  ==================  ============
+symbol      variable            shape
+==========  ==================  ============
+[x_r; x̄]    stack_              (R + 1, p)
+Φ           design_             (n, R + 1), ones last
+V           variances_          (K, R + 1)
+R           precisions_         (K, n, n)
+==========  ==================  ============
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+
+from voxprior.models.gaussian.basis import Basis
+from voxprior.models.gaussian.gram import cross_gram, gram_matrix, is_dask
+from voxprior.models.gaussian.kernels import Kernel, covariance
+from voxprior.models.gaussian.relevance import Relevance, Targets, reestimate
+from voxprior.models.gaussian.similarity import LINEAR, GramEstimator
+
+
+class RelevanceEstimator(GramEstimator):
+    """Base with `basis`, `solver`, `kernel`, `length_scale`, `column_cost`, `max_iter`, `tol`."""
+
+    # One kernel of all features; these parameters of the Gaussian processes do not apply.
+    regions, span, copy_X = None, False, False
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.basis == "kernel" and self.kernel == "precomputed"
+        return tags
+
+    def _check_choices(self, **more: tuple[str, ...]) -> None:
+        allowed = {"basis": ("kernel", "voxels"), "solver": ("fast", "em", "mackay"), **more}
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise ValueError(
+                    f"The '{name}' parameter of {type(self).__name__} must be one of "
+                    f"{', '.join(values)}. Got {getattr(self, name)!r} instead."
+                )
+        if not isinstance(self.kernel, str):
+            raise ValueError(
+                f"{type(self).__name__} takes one kernel; got {self.kernel!r}. Sums of kernels are "
+                "for GPClassifier and GPRegressor."
+            )
+
+    def _kernel(self) -> tuple[list[Kernel], np.ndarray]:
+        """The one kernel and its hyper-parameters; the bias of a linear one is a column."""
+        (kernel,) = self._kernels()
+        if kernel.shape in LINEAR:
+            kernel = kernel._replace(offset=0.0)
+        return [kernel], np.array([0.0, np.log(self.length_scale)])
+
+    def _basis(self, X: Any) -> Basis:
+        """Φ of the training scans."""
+        if self.basis == "voxels":
+            mean = np.asarray(X.mean(axis=0, dtype=np.float64))
+            self._refuse_infinite_voxels(X)
+            return Basis(X, mean if self.center else None)
+        gram = self._fit_gram(X)
+        rows = np.einsum("mii->mi", gram)
+        kernels, theta = self._kernel()
+        return Basis(covariance(kernels, theta, gram, rows, rows))
+
+    def _solve(self, basis: Basis, targets: Targets) -> Relevance:
+        """Run the chosen solver."""
+        if self.solver != "fast":
+            options = {} if self.tol is None else {"tol": self.tol / basis.n_rows}
+            return reestimate(basis, targets, self.solver, max_iter=self.max_iter, **options)
+        cost = self.column_cost
+        if cost == "auto":
+            cost = self._voxel_cost(basis.n_columns) if self.basis == "voxels" else 0.0
+        options = {"cost": float(cost), "max_steps": self.max_iter}
+        options |= {} if self.tol is None else {"tol": self.tol}
+        return self._sequential(basis, targets, options)
+
+    def _keep(self, X: Any, basis: Basis, fits: list[Relevance]) -> None:
+        """Store relevant columns only, in the order of their indices, the bias last."""
+        v = np.array([fit.v for fit in fits])
+        last = basis.n_columns - 1
+        self.relevance_ = np.flatnonzero(v[:, :last].any(axis=0))
+        columns = np.append(self.relevance_, last)
+        self.variances_ = v[:, columns]
+        self.design_ = basis.columns(columns)
+        residual = [fit.state.residual for fit in fits]
+        pairs = zip(residual, self.variances_)
+        weights = np.concatenate([(self.design_.T @ r).T * row for r, row in pairs])
+        self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
+        self.precisions_ = np.concatenate([fit.state.precision for fit in fits])
+        used = self.variances_[:, :-1]
+        alpha = np.where(used > 0, 1.0 / np.where(used > 0, used, 1.0), np.inf)
+        self.alpha_ = alpha[0] if len(fits) == 1 else alpha
+        paths = [fit.path for fit in fits]
+        self.n_iter_ = max(len(path) for path in paths)
+        self.evidence_path_ = paths[0] if len(fits) == 1 else paths
+        self.log_evidence_ = float(sum(fit.state.log_evidence for fit in fits))
+        self._keep_scans(X, basis)
+
+    def _keep_scans(self, X: Any, basis: Basis) -> None:
+        if self.basis == "voxels":
+            self.column_means_ = np.zeros(len(self.relevance_))
+            if basis.means is not None:
+                self.column_means_ = basis.means[self.relevance_]
+            return
+        if not self._precomputed:
+            mean = np.asarray(X.mean(axis=0, dtype=np.float64))
+            mean = mean if self.center else np.zeros_like(mean)
+            self.stack_ = np.vstack([np.asarray(X[self.relevance_], dtype=np.float64), mean])
+            self.stack_gram_ = gram_matrix(self.stack_)
+            del self.X_fit_
+        del self.gram_
+
+    def _features(self, X: Any) -> np.ndarray:
+        """Relevant columns (n_new, R + 1) of new scans, ones last."""
+        if self.basis == "voxels":
+            self._refuse_infinite_voxels(X)
+            part = np.asarray(X[:, self.relevance_], dtype=np.float64) - self.column_means_
+        elif self._precomputed:
+            gram = self._centred(X)
+            part = gram / self.gram_scale_[0]
+        else:
+            part = self._kernel_to_stack(X)
+        return np.column_stack([part, np.ones(len(part))])
+
+    def _refuse_infinite_voxels(self, X: Any) -> None:
+        if is_dask(X):
+            self._refuse_infinite(X, np.asarray(X.sum(axis=0, dtype=np.float64)))
+        else:
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+
+    def _centred(self, X: np.ndarray) -> np.ndarray:
+        self._refuse_infinite(X, X)
+        gram = np.asarray(X, dtype=np.float64)
+        if self.center:
+            means = self.gram_means_[0]
+            gram = gram - gram.mean(axis=1, keepdims=True) - means + means.mean()
+        return gram[:, self.relevance_]
+
+    def _kernel_to_stack(self, X: Any) -> np.ndarray:
+        cross = cross_gram(X, self.stack_)
+        self._refuse_infinite(X, cross.squared_norms)
+        to_mean, own = cross.gram[:, -1:], self.stack_gram_
+        gram = cross.gram[:, :-1] - to_mean - own[-1, :-1] + own[-1, -1]
+        rows = cross.squared_norms - 2.0 * to_mean[:, 0] + own[-1, -1]
+        columns = np.diag(own)[:-1] - 2.0 * own[-1, :-1] + own[-1, -1]
+        kernels, theta = self._kernel()
+        scale = self.gram_scale_[0]
+        return covariance(kernels, theta, *(a[None] / scale for a in (gram, rows, columns)))
+
+    def _covariance_to(self, Phi: np.ndarray, output: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """ΦVΦᵀ between new and training scans, and its diagonal for new scans."""
+        v = self.variances_[output]
+        return (Phi * v) @ self.design_.T, (Phi**2) @ v
+
+    def _latent(self, Phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n_new, K) of the latent functions."""
+        mean = Phi[:, :-1] @ self.coef_.T + self.intercept_
+        variance = np.empty_like(mean)
+        for k, R in enumerate(self.precisions_):
+            K, own = self._covariance_to(Phi, k)
+            variance[:, k] = own - np.einsum("ij,ij->i", K @ R, K)
+        return mean, np.maximum(variance, 0.0)
+
+    def _maps(self, names: list[str]) -> dict[str, np.ndarray]:
+        if self.basis == "voxels":
+            maps = np.zeros((len(self.coef_), self.n_features_in_))
+            maps[:, self.relevance_] = self.coef_
+            return {f"weight{name}": row for name, row in zip(names, maps)}
+        if self._precomputed:
+            raise ValueError(
+                "A model of a precomputed kernel has seen no voxels: fit on voxels to map them."
+            )
+        scans = self.stack_[:-1] - self.stack_[-1]
+        shape = self.kernel if self.kernel in ("poly", "rbf") else "linear"
+        slope = self.coef_ * self._slope(shape, (scans**2).sum(axis=1)) / self.gram_scale_[0]
+        kind = "weight" if shape == "linear" else "gradient"
+        return {f"{kind}{name}": row for name, row in zip(names, slope @ scans)}
+
+    def _slope(self, shape: str, norms: np.ndarray) -> np.ndarray | float:
+        """∂k(x, x_r)/∂(x·x_r) at the mean scan x = 0."""
+        if shape == "poly":
+            return self.degree * self.offset ** (self.degree - 1)
+        if shape == "rbf":
+            l2 = self.length_scale**2
+            return np.exp(-0.5 * norms / (self.gram_scale_[0] * l2)) / l2
+        return 1.0
