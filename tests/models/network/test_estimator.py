@@ -195,7 +195,7 @@ def test_cuts_are_learned_in_training():
     X = rng.normal(size=(40, 30))
     X[:, 4] += 4 * y
     for cut in ("median", "class", "auto"):
-        model = InverseTreeClassifier(cut=cut, max_parents=1).fit(X, y)
+        model = InverseTreeClassifier(cut=cut, max_parents=1, random_state=0).fit(X, y)
         assert model.cut_.shape == (30,)
         assert model.parents_[0] == 4
     assert_allclose(InverseTreeClassifier(cut="median").fit(X, y).cut_, np.median(X, axis=0))
@@ -203,7 +203,11 @@ def test_cuts_are_learned_in_training():
     assert_allclose(model.cut_, np.mean(means, axis=0))
     assert model.significance(X, y, 19).p_value[0] == pytest.approx(0.05)
     # the null of a cut learned with labels is wider than that of a fixed cut
-    fixed = InverseTreeClassifier(cut="median", max_parents=1).fit(X, y).significance(X, y, 99)
+    fixed = (
+        InverseTreeClassifier(cut="median", max_parents=1, random_state=0)
+        .fit(X, y)
+        .significance(X, y, 99)
+    )
     assert model.significance(X, y, 99).null.mean() > fixed.null.mean()
 
 

@@ -47,7 +47,7 @@ from voxprior.bits import pack, popcount, unpack
 # Gains closer than this are equal in exact arithmetic; the lowest voxel index wins.
 TIE = 1e-9
 # Fused tables must stay in the second cache.
-FUSED = 1 << 15
+FUSED = 1 << 16
 # Voxels whose counts are taken together, so that their loops become vector instructions.
 STRIP = 512
 # Waking threads costs more than scoring fewer voxels than this.
@@ -157,7 +157,7 @@ def _split_tables(counts: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndar
     top = int(counts.sum(axis=1).max(initial=0)) + 1
     g = gammaln(alpha + np.arange(top)) - gammaln(alpha)
     h = gammaln(K * alpha + np.arange(top)) - gammaln(K * alpha)
-    fused = np.prod(2.0 * (counts + 1), axis=1).sum() <= FUSED
+    fused = sum(2.0 ** sum(int(c).bit_length() for c in N) for N in counts) <= FUSED
     parts: list[np.ndarray] = []
     shifts: list[np.ndarray] = []
     for N in counts:

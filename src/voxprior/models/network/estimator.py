@@ -292,14 +292,15 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
             Whether voxels of one cluster count as the same parent.
         """
         words, codes = self._packed(X, y)
-        paths = jackknife_paths(words, codes, len(self.classes_), self._rules())
+        rules = self._rules()._replace(max_parents=len(self.parents_))
+        paths = jackknife_paths(words, codes, len(self.classes_), rules)
         return frequencies(paths, self.parents_.tolist(), self._groups() if by_cluster else None)
 
     def bootstrap(self, X, y, n_bootstrap=100, by_cluster=False) -> Frequencies:
         """Model and edge frequencies over samples drawn with replacement."""
         words, codes = self._packed(X, y)
-        K, rng = len(self.classes_), self._rng()
-        paths = bootstrap_paths(words, codes, K, self.alpha, self.max_parents, n_bootstrap, rng)
+        K, d, rng = len(self.classes_), len(self.parents_), self._rng()
+        paths = bootstrap_paths(words, codes, K, self.alpha, d, n_bootstrap, rng)
         return frequencies(paths, self.parents_.tolist(), self._groups() if by_cluster else None)
 
     def significance(self, X, y, n_permutations=399) -> Null:

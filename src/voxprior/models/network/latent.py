@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.special import gammaln
 
 from voxprior.bits import pack, unpack
 from voxprior.models.network.bdeu import cell_alpha, log_score
@@ -116,11 +117,11 @@ def latent_score(
     """Equation (1) of the whole cluster with L filled in."""
     copies = np.ones(len(words)) if copies is None else copies
     n_state, on = _tables(words, state)
-    score = log_score(n_state[None, :], cell_alpha(alpha, 2, 0))
     a = cell_alpha(alpha, 2, 1)
-    for m in range(len(words)):
-        score += copies[m] * log_score(np.column_stack([n_state - on[:, m], on[:, m]]), a)
-    return score
+    cells = gammaln(a + on) + gammaln(a + n_state[:, None] - on) - 2 * gammaln(a)
+    rows = gammaln(2 * a) - gammaln(2 * a + n_state)
+    children = np.sum(copies * (cells.sum(axis=0) + rows.sum()))
+    return log_score(n_state[None, :], cell_alpha(alpha, 2, 0)) + float(children)
 
 
 def flip_changes(

@@ -195,11 +195,9 @@ def jackknife_paths(
     if rules.timing == "after":
         return paths
     belief = rules.equivalence == "belief"
-    limit = (
-        0
-        if belief
-        else count_limit(rules.equivalence, len(y) - 1, rules.tolerance, rules.confidence)
-    )
+    limit = 0
+    if not belief:
+        limit = count_limit(rules.equivalence, len(y) - 1, rules.tolerance, rules.confidence)
     for i, path in enumerate(paths):
         if belief or loses_a_parent(words, y, n_classes, rules.alpha, path, i, limit):
             weights = np.ones(len(y), dtype=np.int64)
@@ -305,7 +303,9 @@ def class_probabilities(
 ) -> np.ndarray:
     """P(C) (n, K) from the log-odds (n, d) of the latent states."""
     on = expit(odds) if soft else (odds > 1e-9).astype(float)
-    agreement = np.where(configurations[None] == 1, on[:, None], 1.0 - on[:, None]).prod(axis=2)
+    agreement = np.ones((len(odds), len(configurations)))
+    for p, state in zip(on.T[:, :, None], configurations.T):
+        agreement *= np.where(state == 1, p, 1.0 - p)
     rest = np.clip(1.0 - agreement.sum(axis=1, keepdims=True), 0.0, 1.0)
     P = np.einsum("ij,jk->ik", agreement, table, optimize=False) + rest * unseen
     return P / P.sum(axis=1, keepdims=True)
