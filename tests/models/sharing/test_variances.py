@@ -50,6 +50,9 @@ def test_neighbours_average_at_the_same_time(data):
     )
     shared = share_variances(statistics, "neighbors", groups=groups)
     np.testing.assert_allclose(shared.value, expected.reshape(3, 12))
+    with_itself = sparse.csr_array(groups + sparse.eye_array(4))
+    again = share_variances(statistics, "neighbors", groups=with_itself)
+    np.testing.assert_allclose(again.value, shared.value)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,23 @@ def voxel_groups(
     return space.adjacency(connectivity=connectivity, radius=radius)
 
 
+def members(groups: sparse.csr_array) -> sparse.csr_array:
+    """Weights as float64 CSR without the diagonal: a voxel is no member of its own group.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> members(sparse.csr_array([[5.0, 2.0], [1.0, 0.0]])).toarray()
+    array([[0., 2.],
+           [1., 0.]])
+    """
+    groups = sparse.csr_array(groups, dtype=np.float64, copy=True)
+    rows = np.repeat(np.arange(groups.shape[0]), np.diff(groups.indptr))
+    groups.data[rows == groups.indices] = 0.0
+    groups.eliminate_zeros()
+    return groups
+
+
 def _checked(matrix: Any, space: VoxelSpace | None, n_features: int) -> sparse.csr_array:
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"A group matrix must be square (voxel by voxel), got {matrix.shape}.")

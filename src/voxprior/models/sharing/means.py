@@ -38,6 +38,7 @@ import numpy as np
 from numba import njit, prange
 from scipy import sparse
 
+from voxprior.models.sharing.groups import members
 from voxprior.models.sharing.threads import launch
 
 # Voxels a thread handles before it asks for more.
@@ -120,7 +121,7 @@ def group_prior(
     >>> prior.mean, prior.variance
     (array([[1., 2., 3., 6.]]), array([[0., 0., 0., 0.]]))
     """
-    groups = _members(groups)
+    groups = members(groups)
     V, kind = groups.shape[0], _MAPS[mean_map]
     mean, variance = np.empty(means.shape), np.empty(means.shape)
     size = np.empty((len(means), V), dtype=np.int64)
@@ -212,15 +213,6 @@ def _shrink(means, mu, tau2, noise, floor, theta, weight):
                 theta[c, j] = means[c, j]
 
 
-def _members(groups: sparse.csr_array) -> sparse.csr_array:
-    """Float64 CSR without the diagonal: a voxel is no member of its own group."""
-    groups = sparse.csr_array(groups, dtype=np.float64, copy=True)
-    rows = np.repeat(np.arange(groups.shape[0]), np.diff(groups.indptr))
-    groups.data[rows == groups.indices] = 0.0
-    groups.eliminate_zeros()
-    return groups
-
-
 def _voxel_major(means: np.ndarray, V: int) -> np.ndarray:
     return np.ascontiguousarray(means.reshape(-1, V).T)
 
@@ -240,7 +232,7 @@ def _regressor(basis: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
 # Loops over members are written out: slices inside them would cost more than the arithmetic.
 @njit(cache=True, parallel=True, fastmath={"reassoc", "contract", "nsz"})
 def _group_moments(
-    course, basis, centre, power, indptr, members, weights, kind, ddof, mu, tau2, size
+    course, basis, centre, power, indptr, indices, weights, kind, ddof, mu, tau2, size
 ):
     """Maps, means and two-pass variances of every group, fused: no edge list is ever stored."""
     T, V = course.shape
@@ -255,7 +247,7 @@ def _group_moments(
         for i in range(width):
             v, used, total, squares = start + i, 0, 0.0, 0.0
             for e in range(indptr[v], indptr[v + 1]):
-                k = members[e]
+                k = indices[e]
                 if kind != 0:
                     if power[k] == 0.0:
                         continue  # no map: not a member

@@ -38,6 +38,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from scipy.stats import chi2
 
+from voxprior.models.sharing.groups import members
 from voxprior.models.sharing.statistics import ClassStatistics, pooled
 
 
@@ -179,7 +180,7 @@ def _moderated(sample: np.ndarray, degrees: np.ndarray, bias: np.ndarray) -> Var
 
 def _neighbour_average(sample: np.ndarray, groups: sparse.csr_array) -> np.ndarray:
     """Mean of the group's sample variances at the same time point; own variance if it is empty."""
-    V = groups.shape[0]
+    groups, V = members(groups), groups.shape[0]
     sizes = np.asarray(groups.sum(axis=1)).ravel()
     courses = sample.reshape(-1, V)
     average = (groups @ courses.T).T / np.where(sizes > 0, sizes, 1.0)
