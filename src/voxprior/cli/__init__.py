@@ -1,0 +1,51 @@
+"""The command line: argv to calls, one file a command; heavy imports happen inside commands."""
+
+import typer
+
+from voxprior.cli.arguments import ManyValues, spread
+from voxprior.cli.bids import bids
+from voxprior.cli.compare import compare
+from voxprior.cli.decode import decode
+from voxprior.cli.demo import demo
+from voxprior.cli.errors import reported
+from voxprior.cli.families import families
+from voxprior.cli.predict import predict
+from voxprior.cli.reproduce import reproduce
+
+app = typer.Typer(
+    name="voxprior",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, decode, predict, compare, reproduce, bids, families):
+    app.command(cls=ManyValues)(reported(spread(command)))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from voxprior import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_print_version, help="Print the version."
+    ),
+) -> None:
+    """Decode brain images from handfuls of scans with prior-driven models.
+
+    Start with `voxprior demo`, which needs no data. With your own images: `voxprior decode --help`.
+
+    Exit codes: 0 done, 2 bad input (one line says what), 130 stopped by Ctrl-C.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,248 @@
+"""``voxprior compare``: every family and flat baselines on one data set, the same folds for all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from voxprior.cli.arguments import names
+from voxprior.cli.errors import one_line, say
+from voxprior.cli.folder import FOLDS, output_folder
+from voxprior.cli.models import BASELINES, check_kind, kind_of, make_model, model_names
+from voxprior.cli.pipeline import facts, number, subject, told
+from voxprior.cli.reading import Labelled, Preparation, Trials, read
+from voxprior.cli.testing import PANEL, Json, Out, Testing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from voxprior.images import Dataset
+    from voxprior.validation import LearningCurve, Result
+
+
+def compare(
+    labelled: Labelled,
+    trials: Trials,
+    preparation: Preparation,
+    testing: Testing,
+    out: Out,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(help="Models to compare; all families and baselines if absent."),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Splits at every size of the learning curve; 0 for no curve.",
+            rich_help_panel=PANEL,
+        ),
+    ] = 10,
+    as_json: Json = False,
+) -> None:
+    r"""Compare priors: all families and flat baselines on one data set, on the same folds.
+
+    Every model is held against the best baseline by a paired test over runs or subjects. The
+    learning curve, from 2 scans a class to all, says which prior pays and when it stops paying.
+    Writes comparison.tsv, comparison.json, learning.tsv and a report of the best family.
+
+        voxprior compare maps/*.nii.gz --labels participants.tsv --label group --out compared
+
+        voxprior compare bold.nii.gz --volume-labels attributes.txt --mask mask.nii.gz \
+            --conditions face,house --models sharing,gp,logistic --out compared
+    """
+    from rich.console import Console
+
+    for name in names(models):
+        make_model(name)  # a wrong name is refused before anything long
+    with output_folder(out, "comparison.json") as folder:
+        with Console(stderr=True).status("reading images"):
+            data = read(labelled, trials, preparation)
+        families, baselines = model_names(kind_of(data.y))
+        chosen = names(models) or families + baselines
+        results, failures = _test_all(chosen, data, testing, folder)
+        comparison = compared(results)
+        curve = _learn(list(results), data, testing, repeats) if repeats else None
+        _write(comparison, failures, results, curve, data, folder)
+    if as_json:
+        print((out / "comparison.json").read_text("utf-8"))
+    else:
+        _show(comparison, failures, subject(data), out)
+
+
+def _test_all(
+    chosen: list[str], data: Dataset, testing: Testing, folder: Path
+) -> tuple[dict[str, Result], dict[str, str]]:
+    """Results by model, and why models failed, if some did."""
+    from voxprior.decoder import Decoder
+
+    results: dict[str, Result] = {}
+    failures: dict[str, str] = {}
+    cv = testing.splitter(data)
+    for name in chosen:
+        estimator = make_model(name)
+        check_kind(name, estimator, data.y)
+        decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
+        say(name)
+        try:
+            result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FOLDS)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            if hasattr(error, "findings"):  # the audit speaks of the data, not of the model
+                raise
+            failures[name] = one_line(error)
+            say(f"warning: {name} failed: {failures[name]}")
+            continue
+        if not result.complete:
+            raise KeyboardInterrupt
+        results[name] = result
+    if not results:
+        raise ValueError(f"No model could be tested; {next(iter(failures.values()))}")
+    return results, failures
+
+
+def compared(results: dict[str, Result]) -> pd.DataFrame:
+    """One row a model, best first: scores, seconds, and the paired test against the best baseline.
+
+    The difference is that of the first score (mean absolute error for numbers).
+    """
+    import numpy as np
+    import pandas as pd
+
+    from voxprior.validation import compare_decoders
+
+    first = next(iter(results.values())).score_names[0]
+    score = {name: result.pooled()[first] for name, result in results.items()}
+    baselines = [name for name in results if name in BASELINES]
+    best = max(baselines, key=lambda name: score[name]) if baselines else None
+    rows = []
+    for name, result in results.items():
+        row: dict[str, Any] = {"model": name, "baseline": name in BASELINES}
+        row |= result.pooled()
+        row["seconds"] = float(result.timings["fit_seconds"].sum())
+        row |= {"against": None, "difference": np.nan, "p": np.nan}
+        if best is not None and name != best and result.predictions["group"].nunique() > 1:
+            paired = "mae" if result.task == "regression" else first
+            test = compare_decoders(result, results[best], paired)
+            row |= {"against": best, "difference": test.difference, "p": test.p_value}
+        rows.append(row)
+    order = [first] + (["log_loss"] if "log_loss" in rows[0] else [])
+    table = pd.DataFrame(rows).sort_values(order, ascending=[False, True][: len(order)])
+    return table.reset_index(drop=True)
+
+
+def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> Any:
+    """Learning curve of the models; None for numbers, which have no scans a class."""
+    from voxprior.decoder import prepared
+    from voxprior.validation import learning_curve
+
+    if kind_of(data.y) == "regressor":
+        return None
+    curve = learning_curve(
+        {name: prepared(make_model(name), data) for name in chosen},
+        data.X,
+        data.y,
+        data.groups,
+        n_repeats=repeats,
+        n_jobs=testing.jobs,
+        random_state=testing.seed,
+        progress=True,
+    )
+    if not curve.complete:
+        raise KeyboardInterrupt
+    return curve
+
+
+def _write(
+    comparison: pd.DataFrame,
+    failures: dict[str, str],
+    results: dict[str, Result],
+    curve: LearningCurve | None,
+    data: Dataset,
+    folder: Path,
+) -> None:
+    from voxprior.decoder import Decoder
+    from voxprior.validation.result import plain
+
+    own = comparison[~comparison["baseline"]]
+    best = (own if len(own) else comparison)["model"].iloc[0]
+    decoder = Decoder(make_model(best)).fit(data)
+    report = decoder.generate_report(
+        results[best],
+        f"{best}, the best of {len(results)} models: {subject(data)}",
+        names=data.names,
+        beside=[_as_table(comparison)],
+        learning=curve,
+        done=facts(data),
+    )
+    report.save(folder / "report.html")
+    options: dict[str, Any] = {"sep": "\t", "index": False, "float_format": "%.6g", "na_rep": "n/a"}
+    comparison.to_csv(folder / "comparison.tsv", **options)
+    if curve is not None:
+        curve.table.to_csv(folder / "learning.tsv", **options)
+    (folder / "results").mkdir()
+    for name, result in results.items():
+        result.to_json(folder / "results" / f"{name}.json")
+    content = {
+        "models": comparison.to_dict("records"),
+        "failed": failures,
+        "best": best,
+        "scores": told(results[best]),
+    }
+    (folder / "comparison.json").write_text(json.dumps(plain(content), indent=1), "utf-8")
+
+
+def _columns(comparison: pd.DataFrame) -> list[str]:
+    unwanted = ("model", "baseline", "against", "difference", "p", "seconds", "brier")
+    return [name for name in comparison.columns if name not in unwanted]
+
+
+def _cells(comparison: pd.DataFrame) -> list[list[str]]:
+    rows = []
+    for row in comparison.to_dict("records"):
+        name = f"{row['model']} (baseline)" if row["baseline"] else str(row["model"])
+        gain = "-" if row["against"] is None else f"{row['difference']:+.3f}"
+        scores = [number(row[c]) for c in _columns(comparison)]
+        rows.append([name, *scores, gain, number(row["p"]), f"{row['seconds']:.1f}"])
+    return rows
+
+
+def _headings(comparison: pd.DataFrame) -> list[str]:
+    scores = [name.replace("_", " ") for name in _columns(comparison)]
+    return ["model", *scores, "gain", "p", "seconds"]
+
+
+def _caption(comparison: pd.DataFrame) -> str:
+    against = comparison["against"].dropna()
+    if not len(against):
+        return "all models on the same folds"
+    return (
+        f"gain over the best baseline, {against.iloc[0]}, and its two-sided p (paired sign flips)"
+    )
+
+
+def _as_table(comparison: pd.DataFrame) -> dict[str, Any]:
+    return {
+        "caption": f"All models on the same folds; {_caption(comparison)}",
+        "columns": _headings(comparison),
+        "rows": _cells(comparison),
+    }
+
+
+def _show(comparison: pd.DataFrame, failures: dict[str, str], what: str, out: Path) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=what, caption=_caption(comparison), box=box.SIMPLE)
+    for heading in _headings(comparison):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for row in _cells(comparison):
+        table.add_row(*row)
+    console.print(table)
+    for name, reason in failures.items():
+        console.print(f"{name} failed: {reason}", highlight=False)
+    console.print(f"Report: {out / 'report.html'}", highlight=False, soft_wrap=True)

@@ -1,0 +1,137 @@
+"""Runs of an fMRIPrep-style folder, found by BIDS names: images, masks, events, repetition times.
+
+<derivatives>/sub-01[/ses-1]/func/sub-01[_ses-1]_task-T[_run-1]_space-S_desc-preproc_bold.nii.gz
+                                                         .../..._desc-brain_mask.nii.gz
+<bids>/sub-01[/ses-1]/func/sub-01[_ses-1]_task-T[_run-1]_events.tsv, or task-T_events.tsv above
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+# What tells two runs of a subject apart; space, resolution and description come on top.
+RUN_ENTITIES = ("sub", "ses", "task", "acq", "ce", "rec", "dir", "run", "echo")
+
+
+class Run(NamedTuple):
+    """One preprocessed run of a subject, with what belongs to it."""
+
+    subject: str
+    bold: Path
+    mask: Path | None
+    events: Path
+    t_r: float | None
+
+
+def entities(path: Path) -> dict[str, str]:
+    """Take a BIDS name apart.
+
+    >>> entities(Path("sub-01_task-faces_run-2_bold.nii.gz"))
+    {'sub': '01', 'task': 'faces', 'run': '2'}
+    """
+    pairs = (part.partition("-") for part in path.name.split(".")[0].split("_"))
+    return {key: value for key, dash, value in pairs if dash}
+
+
+def find_derivatives(bids: Path, given: Path | None) -> Path:
+    """Return the folder of preprocessed data: the one given, or fMRIPrep's usual place."""
+    if not bids.is_dir():
+        raise FileNotFoundError(f"{bids}: no such BIDS folder.")
+    for folder in [given] if given else [bids / "derivatives" / "fmriprep", bids / "derivatives"]:
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(
+        f"{given or bids / 'derivatives'}: no such folder. Say with --derivatives where fMRIPrep's "
+        "output is."
+    )
+
+
+def find_subjects(derivatives: Path, wanted: list[str]) -> list[str]:
+    """Labels of the subjects that are there, or of those wanted, without ``sub-``."""
+    there = sorted(p.name.removeprefix("sub-") for p in derivatives.glob("sub-*") if p.is_dir())
+    if not there:
+        raise FileNotFoundError(f"{derivatives}: has no folder sub-*.")
+    labels = [label.removeprefix("sub-") for label in wanted] or there
+    absent = [label for label in labels if label not in there]
+    if absent:
+        raise ValueError(
+            f"--participant-label {','.join(absent)}: not in {derivatives}, which has "
+            f"{', '.join(there)}."
+        )
+    return labels
+
+
+def find_runs(bids: Path, derivatives: Path, subject: str, task: str, space: str) -> list[Run]:
+    """Runs of one subject, task and space, in the order of their names.
+
+    `space` may name more than the space, as fMRIPrep writes it: ``MNI152NLin2009cAsym:res-2``.
+    """
+    folder = derivatives / f"sub-{subject}"
+    images = sorted(folder.rglob(f"sub-{subject}_*_desc-preproc_bold.nii.gz"))
+    of_task = [path for path in images if entities(path).get("task") == task]
+    name, *more = space.split(":")
+    due = {"space": name} | dict(part.split("-", 1) for part in more)
+    found = [path for path in of_task if due.items() <= entities(path).items()]
+    if not found:
+        _refuse(folder, images, of_task, task, space)
+    runs = [_run(path, bids, subject) for path in found]
+    _check_unique(runs)
+    return runs
+
+
+def _refuse(folder: Path, images: list[Path], of_task: list[Path], task: str, space: str) -> None:
+    tasks = sorted({entities(path).get("task", "?") for path in images})
+    spaces = sorted({entities(path).get("space", "?") for path in of_task})
+    if not of_task:
+        raise FileNotFoundError(
+            f"{folder}: no preprocessed run of task '{task}'. Tasks there: "
+            f"{', '.join(tasks) or 'none'}."
+        )
+    raise FileNotFoundError(
+        f"{folder}: no run of task '{task}' in space '{space}'. Spaces there: {', '.join(spaces)}."
+    )
+
+
+def _run(bold: Path, bids: Path, subject: str) -> Run:
+    mask = bold.with_name(bold.name.replace("_desc-preproc_bold", "_desc-brain_mask"))
+    return Run(
+        subject, bold, mask if mask.is_file() else None, _events(bold, bids), _repetition(bold)
+    )
+
+
+def _events(bold: Path, bids: Path) -> Path:
+    """Events of a run: of its own name, or shared by a task in a folder above."""
+    known = entities(bold)
+    name = "_".join(f"{key}-{known[key]}" for key in RUN_ENTITIES if key in known and key != "echo")
+    func = bids / f"sub-{known['sub']}"
+    func = func / f"ses-{known['ses']}" / "func" if "ses" in known else func / "func"
+    shared = f"task-{known['task']}_events.tsv"
+    places = [func / f"{name}_events.tsv", bids / f"sub-{known['sub']}" / shared, bids / shared]
+    for place in places:
+        if place.is_file():
+            return place
+    raise FileNotFoundError(f"{places[0]}: no such events table (wanted for {bold.name}).")
+
+
+def _repetition(bold: Path) -> float | None:
+    """Repetition time from the JSON file beside an image; without one the header must say it."""
+    beside = bold.with_name(bold.name.replace(".nii.gz", ".json"))
+    if not beside.is_file():
+        return None
+    try:
+        return json.loads(beside.read_text("utf-8")).get("RepetitionTime")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{beside}: is no JSON ({error}).") from error
+
+
+def _check_unique(runs: list[Run]) -> None:
+    seen: dict[tuple, Path] = {}
+    for run in runs:
+        known = entities(run.bold)
+        key = tuple(known.get(name) for name in RUN_ENTITIES)
+        if key in seen:
+            raise ValueError(
+                f"{run.bold.name} and {seen[key].name} are the same run: say more in --space, for "
+                "instance MNI152NLin2009cAsym:res-2."
+            )
+        seen[key] = run.bold

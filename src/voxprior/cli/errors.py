@@ -1,0 +1,68 @@
+"""How a command ends: bad input in one line and exit code 2, Ctrl-C with 130, warnings as lines."""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import typer
+
+BAD_INPUT = (ValueError, TypeError, OSError, MemoryError)
+
+
+def reported(command: Callable) -> Callable:
+    """Run a command so that what goes wrong with its input is told in one line, not a traceback.
+
+    Set ``VOXPRIOR_DEBUG=1`` to see the traceback.
+    """
+
+    @wraps(command)
+    def call(*args: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            # What a library will change one day is nothing that a user of the command can act on.
+            for category in (FutureWarning, DeprecationWarning, PendingDeprecationWarning):
+                warnings.simplefilter("ignore", category)
+            warnings.showwarning = _show_warning
+            try:
+                return command(*args, **options)
+            except BrokenPipeError:  # the reader of a pipe has gone; typer ends quietly
+                raise
+            except BAD_INPUT as error:
+                if os.environ.get("VOXPRIOR_DEBUG"):
+                    raise
+                say(f"voxprior: {one_line(error)}")
+                raise typer.Exit(2) from error
+            except KeyboardInterrupt as stop:
+                say(f"voxprior: stopped. {str(stop) or 'Nothing was written.'}")
+                raise typer.Exit(130) from stop
+
+    return call
+
+
+def one_line(error: BaseException) -> str:
+    """Say in one line what was wrong.
+
+    >>> one_line(FileNotFoundError(2, "No such file or directory", "mask.nii"))
+    'mask.nii: no such file or directory.'
+    """
+    findings = getattr(error, "findings", None)  # of the audit
+    if findings:
+        told = " ".join(f"[{f.name}] {f.message}" for f in findings)
+        return f"{told} To go on all the same: --allow {','.join(f.name for f in findings)}"
+    if isinstance(error, MemoryError):
+        return "not enough memory: use a smaller mask, or fewer --jobs."
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror[:1].lower()}{error.strerror[1:]}."
+    return " ".join(str(error).split())
+
+
+def say(text: str) -> None:
+    """Tell people something, beside the output that programs read."""
+    print(text, file=sys.stderr)
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    say(f"warning: {' '.join(str(message).split())}")

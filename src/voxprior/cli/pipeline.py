@@ -1,0 +1,254 @@
+"""One dataset through one decoder: test, fit, report, files. Shared by decode and bids."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from voxprior.cli.folder import FOLDS
+from voxprior.cli.testing import Testing
+
+if TYPE_CHECKING:
+    from voxprior.images import Dataset
+    from voxprior.validation import PermutationResult, Result
+
+
+class Naming(NamedTuple):
+    """How the files of a decoding are called.
+
+    `map` has ``{}`` for the name of the map, in which `joint` stands for all but letters and
+    digits: a value in a BIDS name has nothing else.
+    """
+
+    prefix: str = ""
+    map: str = "maps/{}"
+    joint: str = "-"
+
+    def file(self, name: str) -> str:
+        """Return the name of a file."""
+        return f"{self.prefix}{name}"
+
+
+PLAIN = Naming()
+
+
+def decode_dataset(
+    data: Dataset,
+    estimator: Any,
+    testing: Testing,
+    folder: Path,
+    *,
+    title: str,
+    permutations: int = 0,
+    naming: Naming = PLAIN,
+    beside: Callable[[Result], list[dict[str, Any]]] | None = None,
+) -> tuple[Result, dict[str, Any]]:
+    """Test a model on held-out scans, fit it on all, and write everything into a folder.
+
+    Parameters
+    ----------
+    data : Dataset
+    estimator : classifier or regressor
+    testing : Testing
+        Split, seed, workers and the like.
+    folder : Path
+        Exists; finished folds are looked for and kept in its subfolder ``folds``.
+    title : str
+        Heading of the report.
+    permutations : int
+        Relabellings of a permutation test; 0 for none.
+    naming : Naming
+        How files are called.
+    beside : callable
+        Makes further tables for the report from the Result.
+
+    Returns
+    -------
+    Result, dict
+        The second one has the scores in JSON's types.
+    """
+    from rich.console import Console
+
+    from voxprior.decoder import Decoder
+    from voxprior.validation.result import plain
+
+    decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
+    cv = testing.splitter(data)
+    result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FOLDS)
+    if not result.complete:
+        raise KeyboardInterrupt
+    tables = [] if data.covariates is None else [_beside_covariates(data, result, decoder, cv)]
+    test = _permuted(data, estimator, result, testing, cv, permutations) if permutations else None
+    with Console(stderr=True).status("fitting on all scans"):
+        decoder.fit(data)
+    with Console(stderr=True).status("writing the report"):
+        tables += beside(result) if beside else []
+        parts = {"names": data.names, "done": facts(data), "permutation": test, "beside": tables}
+        report = decoder.generate_report(result, title, **parts)
+        _write(decoder, data, result, report, folder, naming)
+    found = {"title": title, **told(result), "headline": report.summary["headline"]}
+    if test is not None:
+        found["permutation"] = plain(test.summary() | {"null": None})
+    return result, found
+
+
+def _permuted(
+    data: Dataset, estimator: Any, result: Result, testing: Testing, cv: Any, permutations: int
+) -> PermutationResult:
+    """Test the first score against relabelled data; the bar counts relabellings."""
+    from voxprior.decoder import prepared
+    from voxprior.validation import covariate_matrix, permutation_test, with_covariates
+
+    X = data.X
+    if data.covariates is not None:
+        X = with_covariates(X, covariate_matrix(data.covariates)[0])
+    test = permutation_test(
+        prepared(estimator, data),
+        X,
+        data.y,
+        data.groups,
+        cv,
+        score=result.score_names[0],
+        blocks=data.blocks,
+        n_permutations=permutations,
+        n_jobs=testing.jobs,
+        random_state=testing.seed,
+        progress=True,
+    )
+    if not test.complete:
+        raise KeyboardInterrupt
+    return test
+
+
+def _beside_covariates(data: Dataset, result: Result, decoder: Any, cv: Any) -> dict[str, Any]:
+    """Scores of the images beside those of the covariates alone, on the same folds."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+
+    from voxprior.validation import compare_with_covariates
+    from voxprior.validation.audit import SEVERITY
+
+    blank = DummyClassifier() if result.task == "classification" else DummyRegressor()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the audit of these folds has been told
+        alone = compare_with_covariates(
+            blank,
+            data.X[:, :1],  # only the decoder of the covariates is wanted here
+            data.y,
+            data.covariates,
+            data.groups,
+            cv,
+            random_state=decoder.random_state,
+            allow=list(SEVERITY),
+        ).covariates
+    rows = [
+        ["images, covariates regressed out", *map(number, result.pooled().values())],
+        ["covariates alone", *map(number, alone.pooled().values())],
+    ]
+    return {
+        "caption": f"Images beside the covariates {', '.join(data.covariates.columns)}",
+        "columns": ["decoded from", *(name.replace("_", " ") for name in result.score_names)],
+        "rows": rows,
+    }
+
+
+def _write(
+    decoder: Any, data: Dataset, result: Result, report: Any, folder: Path, naming: Naming
+) -> None:
+    from voxprior.images import write_maps
+
+    report.save(folder / naming.file("report.html"))
+    table = result.predictions.copy()
+    if data.names:
+        table.insert(0, "scan", [data.names[sample] for sample in table["sample"]])
+    path = folder / naming.file("predictions.tsv")
+    table.to_csv(path, sep="\t", index=False, float_format="%.6g")
+    place = Path(naming.map)
+    maps = {
+        place.name.format(re.sub(r"[^A-Za-z0-9]+", naming.joint, name).strip("-")): values
+        for name, values in decoder.voxel_maps().items()
+    }
+    write_maps(maps, decoder.masker_, folder / place.parent)
+    decoder.save(folder / naming.file("model.skops"))
+    result.to_json(folder / naming.file("result.json"))
+
+
+def facts(data: Dataset) -> dict[str, dict[str, Any]]:
+    """Say in the report's words what is known of the data beyond the Result."""
+    trials = data.trials or {}
+    cut = [f"{name} {value}" for name, value in trials.items() if value not in (None, [], 0.0)]
+    return {
+        "Data": {
+            "trials": ", ".join(cut) or None,
+            "left out": "; ".join(data.dropped) or None,
+            "notes": "; ".join(data.notes) or None,
+        }
+    }
+
+
+def subject(data: Dataset) -> str:
+    """Say what is decoded: the classes, or a range of numbers."""
+    import numpy as np
+
+    from voxprior.cli.models import kind_of
+
+    if kind_of(data.y) == "regressor":
+        return f"a number from {np.min(data.y):g} to {np.max(data.y):g}"
+    labels = np.unique(data.y)
+    return " against ".join(map(str, labels)) if len(labels) <= 4 else f"{len(labels)} classes"
+
+
+def told(result: Result) -> dict[str, Any]:
+    """Return the scores of a Result for programs: mean, interval, chance, and the findings."""
+    from voxprior.report.summary import chance_level
+    from voxprior.validation.intervals import interval
+    from voxprior.validation.result import plain
+
+    scores = {}
+    for name in result.score_names:
+        found = interval(result, name)
+        scores[name] = {
+            "mean": result.scores[name].mean(),
+            "low": found.low,
+            "high": found.high,
+            "interval": found.method,
+            "chance": chance_level(result, name),
+        }
+    return plain(
+        {
+            "model": result.settings["estimator"],
+            "n_samples": result.settings["n_samples"],
+            "n_folds": len(result.scores),
+            "split": result.settings["cv"],
+            "scores": scores,
+            "findings": [finding.to_dict() for finding in result.findings],
+        }
+    )
+
+
+def show(found: dict[str, Any], page: Path) -> None:
+    """Print the scores as a table, and where the report is."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=found["title"], box=box.SIMPLE, title_justify="left")
+    for column in ("score", "mean", "95 % interval", "chance"):
+        table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
+    for name, score in found["scores"].items():
+        limits = "-" if score["low"] is None else f"{score['low']:.3f} to {score['high']:.3f}"
+        table.add_row(
+            name.replace("_", " "), number(score["mean"]), limits, number(score["chance"])
+        )
+    console.print(table)
+    if found["headline"]["detail"]:
+        console.print(found["headline"]["detail"], highlight=False)
+    console.print(f"Report: {page}", highlight=False, soft_wrap=True)
+
+
+def number(value: float | None) -> str:
+    """Three decimals, or a dash."""
+    return "-" if value is None or value != value else f"{value:.3f}"

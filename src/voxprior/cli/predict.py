@@ -1,0 +1,215 @@
+"""``voxprior predict``: new images through a model that ``voxprior decode`` wrote."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from voxprior.cli.arguments import names
+from voxprior.cli.reading import ImageFiles, Trials, mesh, paired, read_runs, refuse
+from voxprior.cli.testing import Json
+
+DECIDING, REJECT = "Decisions", "reject"
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="model.skops, written by voxprior decode.")],
+    images: ImageFiles,
+    trials: Trials,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Table to write, TSV.")] = None,
+    events: Annotated[
+        list[str] | None, typer.Option(help="Events tables of runs; only their times are used.")
+    ] = None,
+    surface: Annotated[
+        list[str] | None, typer.Option(help="Mesh of GIFTI images, as in voxprior decode.")
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of costs: a row an action, a column a class.", rich_help_panel=DECIDING
+        ),
+    ] = None,
+    priors: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How frequent classes are where the scans come from: ill=.1,well=.9.",
+            rich_help_panel=DECIDING,
+        ),
+    ] = None,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Abstain where no class is this probable.",
+            rich_help_panel=DECIDING,
+        ),
+    ] = None,
+    train_priors: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How frequent classes were in training, where the model does not know.",
+            rich_help_panel=DECIDING,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the classes (or numbers) of new images: a row a scan, with probabilities.
+
+    A 4-D run gives a row a volume; with --events a row a trial, cut as in training.
+
+    For instance:
+
+        voxprior predict faces/model.skops new/*.nii.gz --out predictions.tsv
+
+        voxprior predict faces/model.skops run-9_bold.nii.gz --events run-9_events.tsv --delay 5
+
+        voxprior predict ill/model.skops scan.nii.gz --priors ill=.02,well=.98 --costs costs.tsv
+    """
+    from rich.console import Console
+
+    from voxprior.decoder import Decoder
+
+    decoder = Decoder.load(model)
+    with Console(stderr=True).status("reading images"):
+        data = _read(decoder, images, events, surface, trials)
+    table = _predictions(decoder, data)
+    deciding = {"costs": costs, "priors": priors, "reject": reject, "train_priors": train_priors}
+    if any(value is not None for value in deciding.values()):
+        table = _decided(table, decoder, model, **deciding)
+    _write(table, out, as_json)
+
+
+def _read(decoder: Any, images: Any, events: Any, surface: Any, trials: Trials) -> Any:
+    from voxprior.images import load_maps
+
+    files = paired(images) if surface else images
+    if not events:
+        refuse(trials, *asdict(trials), because="need --events")
+    else:
+        settings = {"images": decoder.masker_, "mesh": mesh(surface), "label_column": None}
+        return read_runs(files, events, None, trials, **settings)
+    return load_maps(files, images=decoder.masker_, mesh=mesh(surface))
+
+
+def _predictions(decoder: Any, data: Any) -> Any:
+    """One row a scan: its name, the prediction, and the probability of each class."""
+    import pandas as pd
+
+    table = pd.DataFrame({"scan": list(data.names), "prediction": decoder.predict(data)})
+    if hasattr(decoder.estimator_, "predict_proba"):
+        P = decoder.predict_proba(data)
+        for c, label in enumerate(decoder.classes_):
+            table[f"p_{label}"] = P[:, c]
+    return table
+
+
+def _decided(
+    table: Any, decoder: Any, model: Path, costs: Any, priors: Any, reject: Any, train_priors: Any
+) -> Any:
+    """Re-weight the probabilities to the priors and add the decision of least expected cost."""
+    import numpy as np
+
+    from voxprior.decision import correct_priors, decide
+    from voxprior.decision.priors import prior_vector
+
+    columns = [c for c in table.columns if c.startswith("p_")]
+    if not columns:
+        raise ValueError(
+            f"{model}: gives no probabilities, which --costs, --priors and --reject need. "
+            "Decode with a model that does."
+        )
+    classes = decoder.classes_
+    if priors is not None:
+        trained = (
+            _trained_at(decoder, model)
+            if train_priors is None
+            else prior_vector(_by_class(train_priors, classes), classes, "train-priors")
+        )
+        wanted = prior_vector(_by_class(priors, classes), classes)
+        table[columns] = correct_priors(table[columns].to_numpy(), trained, wanted)
+    P = table[columns].to_numpy()
+    L, actions = (None, classes) if costs is None else _costs(costs, classes)
+    chosen = decide(P, L, threshold=reject)
+    if REJECT in map(str, actions):
+        raise ValueError(f"'{REJECT}' stands for an abstention; call the action otherwise.")
+    # Index -1 is the last entry: the abstention.
+    decision = np.array([*map(str, actions), REJECT])[chosen]
+    table.insert(2, "decision", decision)
+    if L is not None:
+        table["expected_cost"] = np.where(chosen < 0, np.nan, (P @ L.T)[range(len(P)), chosen])
+    return table
+
+
+def _by_class(values: list[str], classes: Any) -> dict[Any, float]:
+    """Numbers by class, from ``ill=.1,well=.9``."""
+    label_of = {str(label): label for label in classes.tolist()}
+    found = {}
+    for text in names(values):
+        name, _, number = text.partition("=")
+        try:
+            found[label_of.get(name.strip(), name.strip())] = float(number)
+        except ValueError:
+            raise ValueError(f"'{text}': class=number was expected, for instance ill=.1.") from None
+    return found
+
+
+def _trained_at(decoder: Any, model: Path) -> Any:
+    """Class frequencies inside the model's probabilities: its own, or those of its Result."""
+    import numpy as np
+
+    from voxprior.decision.wrapping import trained_prior
+    from voxprior.validation import Result
+
+    own = trained_prior(decoder.estimator_)
+    if own is not None:
+        return own / own.sum()
+    beside = model.with_name(model.name.replace("model.skops", "result.json"))
+    if beside.is_file() and beside != model:
+        counts = Result.from_json(beside).settings["class_counts"]
+        found = np.array([counts[str(label)] for label in decoder.classes_], dtype=float)
+        return found / found.sum()
+    raise ValueError(
+        f"{model}: does not know how frequent the classes were in training, and no result.json is "
+        "beside it. Give --train-priors."
+    )
+
+
+def _costs(path: Path, classes: Any) -> tuple[Any, list[str]]:
+    """Costs [action, class] in the order of the classes, and the names of the actions."""
+    import numpy as np
+    import pandas as pd
+
+    from voxprior.images import read_table
+
+    table = read_table(path)
+    table = table.set_index(table.columns[0])
+    labels = [str(label) for label in classes]
+    table.columns = table.columns.map(str)
+    if sorted(table.columns) != sorted(labels):
+        raise ValueError(
+            f"{path}: after the actions, one column a class was expected: {', '.join(labels)}. "
+            f"Got {', '.join(table.columns)}."
+        )
+    L = table[labels].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
+    if len(L) == 0 or not np.isfinite(L).all():
+        raise ValueError(f"{path}: every cost must be a number.")
+    return L, [str(action) for action in table.index]
+
+
+def _write(table: Any, out: Path | None, as_json: bool) -> None:
+    from voxprior.validation.result import plain, write_whole
+
+    if out is not None:
+        try:
+            write_whole(out, table.to_csv(sep="\t", index=False, float_format="%.6g"))
+        except OSError as error:
+            raise OSError(f"{out}: cannot be written ({error.strerror}).") from error
+    if as_json:
+        print(json.dumps(plain(table.to_dict("records")), indent=1))
+    elif out is None:
+        print(table.to_csv(sep="\t", index=False, float_format="%.6g"), end="")
+    else:
+        print(f"{len(table)} predictions: {out}")

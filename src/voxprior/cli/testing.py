@@ -1,0 +1,64 @@
+"""Options that say how a decoder is tested."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from voxprior.cli.arguments import names
+from voxprior.cli.splitting import SPLITS, split_named
+
+PANEL = "Test on held-out scans"
+
+Model = Annotated[
+    str, typer.Option("--model", "-m", help="Family or baseline; `voxprior families` lists them.")
+]
+Config = Annotated[Path | None, typer.Option(help="TOML or JSON file of model parameters.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Model parameter, for instance radius=2; overrides --config."),
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Output folder; an older one is replaced.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+Permutations = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Relabellings of a permutation test; 0 for none.", rich_help_panel=PANEL
+    ),
+]
+
+
+@dataclass
+class Testing:
+    """How folds are made, judged and run."""
+
+    split: Annotated[
+        str,
+        typer.Option(
+            help=f"{SPLITS}. auto holds out one run or group at a time, else 5 folds.",
+            rich_help_panel=PANEL,
+        ),
+    ] = "auto"
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Audit findings to override, by name.", rich_help_panel=PANEL),
+    ] = None
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores.", rich_help_panel=PANEL)
+    ] = 1
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of all that is drawn.", rich_help_panel=PANEL)
+    ] = 0
+
+    @property
+    def allowed(self) -> list[str]:
+        """Names of the findings that the user overrides."""
+        return names(self.allow)
+
+    def splitter(self, data: Any) -> Any:
+        """Build the splitter for a dataset; None is the default of its kind."""
+        from voxprior.cli.models import kind_of
+
+        classes = kind_of(data.y) == "classifier"
+        return split_named(self.split, self.seed, classes=classes, grouped=data.groups is not None)

@@ -1,0 +1,133 @@
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from voxprior.cli.bids import group_tests
+from voxprior.cli.derivatives import find_derivatives, find_runs, find_subjects
+from voxprior.validation import Result
+
+SPACE = "MNI152NLin2009cAsym"
+COMMON = ["--task", "faces", "--conditions", "face", "house", "--model", "logistic"]
+
+
+def test_runs_are_found_by_name(bids):
+    folder = find_derivatives(bids, None)
+    assert folder == bids / "derivatives" / "fmriprep"
+    assert find_subjects(folder, []) == ["01", "02", "03"]
+    assert find_subjects(folder, ["sub-02"]) == ["02"]
+    runs = find_runs(bids, folder, "01", "faces", SPACE)
+    assert [run.bold.name.split("_")[2] for run in runs] == ["run-1", "run-2", "run-3"]
+    assert all(run.mask.name.endswith("_desc-brain_mask.nii.gz") for run in runs)
+    assert [run.events.name for run in runs] == [
+        f"sub-01_task-faces_run-{n}_events.tsv" for n in (1, 2, 3)
+    ]
+    assert {run.t_r for run in runs} == {2.0}
+
+
+def test_sessions_shared_events_and_resolutions(bids):
+    folder = find_derivatives(bids, None)
+    func = folder / "sub-01" / "func"
+    session = folder / "sub-04" / "ses-a" / "func"
+    session.mkdir(parents=True)
+    bold = next(func.glob("*run-1*_bold.nii.gz"))
+    name = f"sub-04_ses-a_task-faces_space-{SPACE}_res-2_desc-preproc_bold.nii.gz"
+    shutil.copy(bold, session / name)
+    with pytest.raises(FileNotFoundError, match=r"sub-04_ses-a_task-faces_events.tsv"):
+        find_runs(bids, folder, "04", "faces", SPACE)
+    shared = bids / "task-faces_events.tsv"
+    shared.write_text("onset\tduration\n")
+    (run,) = find_runs(bids, folder, "04", "faces", f"{SPACE}:res-2")
+    assert run.events == shared
+    assert run.mask is None
+    assert run.t_r is None
+    shutil.copy(bold, session / name.replace("res-2", "res-1"))
+    with pytest.raises(ValueError, match="say more in --space"):
+        find_runs(bids, folder, "04", "faces", SPACE)
+
+
+def test_each_participant_then_the_group(run, bids, tmp_path):
+    out = tmp_path / "out"
+    result = run("bids", bids, out, "participant", *COMMON)
+    assert result.exit_code == 0, result.output
+    description = json.loads((out / "dataset_description.json").read_text())
+    assert description["DatasetType"] == "derivative"
+    start = f"sub-02_task-faces_space-{SPACE}_desc-logistic_"
+    func = out / "sub-02" / "func"
+    names = {p.name for p in func.iterdir()}
+    due = ("report.html", "result.json", "predictions.tsv", "model.skops", "decoding.json")
+    assert {start + name for name in due} < names
+    assert f"{start}stat-weights_statmap.nii.gz" in names
+    found = Result.from_json(func / f"{start}result.json")
+    assert len(found.scores) == 3
+    assert found.scores["accuracy"].mean() > 0.9
+    sources = json.loads((func / f"{start}decoding.json").read_text())["Sources"]
+    assert len(sources) == 9
+
+    result = run("bids", bids, out, "group", *COMMON)
+    assert result.exit_code == 0, result.output
+    assert "between: accuracy" in result.output
+    start = f"task-faces_space-{SPACE}_desc-logistic_"
+    table = pd.read_csv(out / "group" / f"{start}secondlevel.tsv", sep="\t")
+    assert table["participant_id"].tolist() == ["sub-01", "sub-02", "sub-03"]
+    assert (table[["within", "between"]] > 0.7).all().all()
+    assert table["n_trials"].tolist() == [12, 12, 12]
+    group = Result.from_json(out / "group" / f"{start}result.json")
+    assert sorted(group.predictions["group"].unique()) == ["sub-01", "sub-02", "sub-03"]
+    assert "held out from the others" in (out / "group" / f"{start}report.html").read_text()
+
+
+def test_finished_participants_are_kept(run, bids, tmp_path, bare_report):
+    out = tmp_path / "out"
+    one = ["bids", bids, out, "participant", *COMMON, "--participant-label", "01"]
+    assert "3 runs" in run(*one).output
+    assert [p.name for p in out.iterdir() if p.is_dir()] == ["sub-01"]
+    assert "kept" in run(*one).output
+    assert "kept" in run(*one, "--jobs", 2).output
+    assert "3 runs" in run(*one, "--seed", 3).output
+    events = bids / "sub-01" / "func" / "sub-01_task-faces_run-1_events.tsv"
+    events.write_text(events.read_text() + "\n")
+    assert "3 runs" in run(*one, "--seed", 3).output
+
+
+def test_the_second_level_is_a_t_test_against_chance():
+    table = pd.DataFrame(
+        {
+            "participant_id": list("abc"),
+            "score": "accuracy",
+            "within": [0.6, 0.7, 0.8],
+            "between": [np.nan, 0.5, np.nan],
+            "chance": 0.5,
+        }
+    )
+    tests = group_tests(table)
+    assert tests["within"]["mean"] == pytest.approx(0.7)
+    assert tests["within"]["t"] == pytest.approx(0.2 / (0.1 / np.sqrt(3)))
+    assert 0 < tests["within"]["p"] < 0.05
+    assert tests["between"] == {"n": 1, "mean": 0.5, "sd": None}
+
+
+def test_bad_input_is_one_line(refused, bids, tmp_path):
+    out = tmp_path / "out"
+    fixed = ["bids", bids, out, "participant"]
+    assert "no such BIDS folder" in refused("bids", tmp_path / "no", out, "group", *COMMON)
+    assert "Tasks there: faces" in refused(*fixed, "--task", "rest")
+    assert f"Spaces there: {SPACE}" in refused(*fixed, *COMMON, "--space", "T1w")
+    assert "which has 01, 02, 03" in refused(*fixed, *COMMON, "--participant-label", "9")
+    assert "--derivatives" in refused(*fixed, *COMMON, "--derivatives", tmp_path / "no")
+    assert "unknown model" in refused(*fixed, "--task", "faces", "--model", "best")
+    assert not out.exists()
+    assert "at least 2 participants" in refused(
+        "bids", bids, out, "group", *COMMON, "--participant-label", "01"
+    )
+    assert "'cat' have no trial" in refused(
+        *fixed, "--task", "faces", "--conditions", "cat", "face"
+    )
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").touch()
+    assert "not empty" in refused("bids", bids, tmp_path / "thesis", "participant", *COMMON)
+    for path in (bids / "derivatives" / "fmriprep" / "sub-01" / "func").glob("*run-[23]*"):
+        path.unlink()
+    assert "one run" in refused(*fixed, *COMMON)

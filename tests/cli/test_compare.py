@@ -1,0 +1,70 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from voxprior.cli.compare import compared
+from voxprior.validation import cross_validate
+
+
+def test_models_are_held_against_the_best_baseline(rng):
+    y, runs = np.tile([0, 1], 12), np.repeat(range(6), 4)
+    X = rng.normal(size=(24, 3)) + 2 * y[:, None]
+    models = {"sharing": GaussianNB(), "logistic": DummyClassifier(), "svm": DummyClassifier()}
+    table = compared({name: cross_validate(m, X, y, runs) for name, m in models.items()})
+    assert table["model"].iloc[0] == "sharing"
+    row = table.set_index("model").loc["sharing"]
+    assert row["against"] in ("logistic", "svm")
+    assert row["difference"] == pytest.approx(row["accuracy"] - 0.5)
+    assert row["p"] == pytest.approx(2 / 2**6)
+    assert not table.set_index("model").loc["sharing", "baseline"]
+
+
+def test_files_and_page(run, study, tmp_path):
+    out = tmp_path / "out"
+    models = ["gp", "logistic", "naive-bayes"]
+    result = run("compare", *study, "--models", ",".join(models), "--repeats", 2, "--out", out)
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(out / "comparison.tsv", sep="\t")
+    assert set(table["model"]) == set(models)
+    content = json.loads((out / "comparison.json").read_text())
+    assert content["best"] == "gp"
+    assert content["failed"] == {}
+    curve = pd.read_csv(out / "learning.tsv", sep="\t")
+    assert set(curve["estimator"]) == set(models)
+    assert curve["n_per_class"].min() == 2
+    page = (out / "report.html").read_text()
+    assert "gain over the best baseline" in page
+    assert "Learning curve" in page
+    assert sorted(p.stem for p in (out / "results").iterdir()) == sorted(models)
+
+
+def test_numbers_are_compared_by_regressors(run_json, study, tmp_path):
+    study = [*study[:-1], "age"]
+    found = run_json(
+        "compare", *study, "--models", "gp-regression,ridge", "--out", tmp_path / "out"
+    )
+    assert {row["model"] for row in found["models"]} == {"gp-regression", "ridge"}
+    assert all("mae" in row for row in found["models"])
+
+
+def test_a_model_that_fails_is_told(run_json, study, tmp_path, monkeypatch):
+    def fail(*_):
+        raise ValueError("does not converge")
+
+    monkeypatch.setattr(GaussianNB, "fit", fail)
+    found = run_json(
+        "compare", *study, "--models", "logistic,naive-bayes", "--repeats", 0,
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert found["failed"] == {"naive-bayes": "does not converge"}
+    assert [row["model"] for row in found["models"]] == ["logistic"]
+
+
+def test_bad_input_is_one_line(refused, study, tmp_path):
+    out = ["--out", tmp_path / "out"]
+    assert "unknown model" in refused("compare", *study, "--models", "best", *out)
+    assert "predicts a number" in refused("compare", *study, "--models", "ridge", *out)

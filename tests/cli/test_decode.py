@@ -1,0 +1,229 @@
+import errno
+import json
+
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+
+import voxprior.validation.run as loop
+from voxprior import Decoder
+from voxprior.validation import Result
+
+
+def test_maps_and_a_table(run_json, study, mask, tmp_path):
+    out = tmp_path / "out"
+    found = run_json("decode", *study, "--mask", mask, "--model", "logistic", "--out", out)
+    assert {p.name for p in out.iterdir()} == {
+        "report.html",
+        "result.json",
+        "predictions.tsv",
+        "model.skops",
+        "maps",
+    }
+    result = Result.from_json(out / "result.json")
+    assert found["scores"]["accuracy"]["mean"] == pytest.approx(result.scores["accuracy"].mean())
+    assert found["scores"]["accuracy"]["chance"] == 0.5
+    assert found["n_samples"] == 12
+    table = pd.read_csv(out / "predictions.tsv", sep="\t")
+    assert table["scan"].str.contains("sub-").all()
+    assert np.allclose(table["p_ill"] + table["p_well"], 1, atol=1e-5)
+    image = nibabel.load(out / "maps" / "weights.nii.gz")
+    assert np.array_equal(image.get_fdata() != 0, nibabel.load(mask).get_fdata() > 0)
+    assert Decoder.load(out / "model.skops").classes_.tolist() == ["ill", "well"]
+    assert "ill against well" in (out / "report.html").read_text()
+
+
+def test_the_same_command_gives_the_same_numbers(run_json, study, tmp_path, bare_report):
+    first = run_json(
+        "decode", *study, "-m", "logistic", "--split", "few-shot:2", "-o", tmp_path / "a"
+    )
+    again = run_json(
+        "decode", *study, "-m", "logistic", "--split", "few-shot:2", "-o", tmp_path / "a"
+    )
+    other = run_json(
+        "decode",
+        *study,
+        "-m",
+        "logistic",
+        "--split",
+        "few-shot:2",
+        "--seed",
+        1,
+        "-o",
+        tmp_path / "b",
+    )
+    assert first["scores"] == again["scores"]
+    assert first["scores"] != other["scores"]
+
+
+def test_runs_with_events_leave_one_run_out(run, runs, mask, tmp_path):
+    out = tmp_path / "out"
+    events = sorted(runs.glob("*_events.tsv"))
+    result = run(
+        "decode", runs / "*_bold.nii.gz", "--events", *events, "--conditions", "face", "house",
+        "--mask", mask, "--model", "logistic", "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "face against house" in result.output
+    assert str(out / "report.html") in result.output.replace("\n", "")
+    found = Result.from_json(out / "result.json")
+    assert len(found.scores) == 4
+    assert sorted(found.predictions["group"].unique()) == [f"run-{n}_bold" for n in range(1, 5)]
+    assert found.scores["accuracy"].mean() > 0.9
+
+
+def test_a_label_for_every_volume(run_json, runs, tmp_path, bare_report):
+    image = nibabel.load(runs / "run-1_bold.nii.gz")
+    labels = np.repeat(np.tile(["rest", "face", "rest", "house"], 2), 3)
+    path = tmp_path / "labels.txt"
+    path.write_text("\n".join(f"{label} {number // 12}" for number, label in enumerate(labels)))
+    assert image.shape[3] == len(labels)
+    found = run_json(
+        "decode", runs / "run-1_bold.nii.gz", "--volume-labels", path, "--unit", "volume",
+        "--mask", "data", "--model", "logistic", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert found["n_folds"] == 2
+    assert found["n_samples"] == 12
+
+
+def test_covariates_are_reported_beside_the_images(run, study, tmp_path):
+    out = tmp_path / "out"
+    result = run(
+        "decode", *study, "--covariates", "age,sex", "--groups", "site", "--model", "logistic",
+        "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    page = (out / "report.html").read_text()
+    assert "covariates alone" in page
+    assert "age, sex" in page
+    assert Result.from_json(out / "result.json").settings["n_groups"] == 3
+
+
+def test_a_permutation_test(run_json, study, tmp_path):
+    found = run_json(
+        "decode", *study, "--permutations", 20, "--model", "naive-bayes", "--out", tmp_path / "out"
+    )
+    test = found["permutation"]
+    assert 1 / 21 <= test["p_value"] <= 1
+    assert test["n_relabellings"] == 20
+    assert "permutation test" in found["headline"]["detail"]
+
+
+def test_a_number_is_predicted_by_regression(run_json, study, tmp_path, refused, bare_report):
+    study = [*study[:-1], "age"]
+    line = refused("decode", *study, "--model", "logistic", "--out", tmp_path / "out")
+    assert "choose --model gp-regression" in line
+    found = run_json("decode", *study, "--model", "ridge", "--out", tmp_path / "out")
+    assert list(found["scores"]) == ["r2", "mae"]
+
+
+def test_parameters_from_file_and_command(run_json, study, tmp_path, bare_report):
+    config = tmp_path / "model.toml"
+    config.write_text('variances = "median"\n')
+    out = tmp_path / "out"
+    run_json("decode", *study, "--config", config, "--set", "means=none", "--out", out)
+    parameters = Result.from_json(out / "result.json").settings["parameters"]
+    values = {name.rpartition("__")[2]: value for name, value in parameters.items()}
+    assert values["variances"] == "median"
+    assert values["means"] == "none"
+
+
+def test_audit_findings_stop_or_warn(refused, run, study, tmp_path, bare_report):
+    out = tmp_path / "out"
+    fixed = [*study, "--groups", "site", "--model", "logistic", "--out", out]
+    table = tmp_path / "participants.tsv"
+    frame = pd.read_csv(table, sep="\t")
+    frame["site"] = np.where(frame["group"] == "ill", "a", "b")
+    frame.to_csv(table, sep="\t", index=False)
+    line = refused("decode", *fixed)
+    assert "class-missing" in line
+    assert "--allow class-missing" in line
+    assert not out.exists()
+    frame["site"] = "a"
+    frame.loc[:5, "site"] = "b"
+    frame.to_csv(table, sep="\t", index=False)
+    result = run("decode", *fixed, "--covariates", "age")
+    assert result.exit_code == 0, result.output
+
+
+def test_bad_input_is_one_line(refused, study, runs, mask, maps, tmp_path):
+    out = ["--out", tmp_path / "out"]
+    events = sorted(runs.glob("*_events.tsv"))
+    bold = runs / "*_bold.nii.gz"
+    assert "unknown model" in refused("decode", *study, "--model", "best", *out)
+    assert "no parameter" in refused("decode", *study, "--set", "size=1", *out)
+    assert "exactly one of" in refused("decode", study[0], *out)
+    assert "no file matches" in refused("decode", "none-*.nii", *study[1:], *out)
+    assert "no such image" in refused("decode", "none.nii", *study[1:], *out)
+    assert "no column 'gruop'" in refused("decode", *study[:-1], "gruop", *out)
+    assert "say which column" in refused("decode", *study[:-2], *out)
+    assert "absent.nii.gz" in refused("decode", *study, "--mask", "absent.nii.gz", *out)
+    assert "would have no effect" in refused("decode", *study, "--delay", 5, *out)
+    assert "need --labels" in refused("decode", bold, "--events", *events, "--key", "a", *out)
+    assert "images without labels" in refused(
+        "decode", bold, "--events", events[0], "--mask", mask, *out
+    )
+    assert "no scan has this label" in refused("decode", *study, "--conditions", "odd", *out)
+    assert "--split" in refused("decode", *study, "--split", "loo", *out)
+    assert "No finding is called" in refused("decode", *study, "--allow", "all", *out)
+    other = nibabel.Nifti1Image(np.ones((3, 3, 3), "u1"), np.eye(4))
+    other.to_filename(tmp_path / "other.nii.gz")
+    assert "mask" in refused("decode", *study, "--mask", tmp_path / "other.nii.gz", *out)
+    (tmp_path / "participants.tsv").unlink()
+    assert "no such table" in refused("decode", *study, *out)
+    assert not any(path.name.startswith(".") for path in tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_nothing(refused, study, tmp_path, monkeypatch, bare_report):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Decoder, "save", full)
+    out = tmp_path / "out"
+    line = refused("decode", *study, "--model", "logistic", "--out", out)
+    assert line == "voxprior: no space left on device."
+    assert not out.exists()
+
+
+def test_a_stopped_run_goes_on(run, study, tmp_path, monkeypatch, bare_report):
+    out = tmp_path / "out"
+    command = ["decode", *study, "--model", "naive-bayes", "--out", out]
+    fit, fitted = loop.fit_fold, []
+
+    def stopping(*arguments):
+        if len(fitted) == 2:
+            raise KeyboardInterrupt
+        fitted.append(1)
+        return fit(*arguments)
+
+    monkeypatch.setattr(loop, "fit_fold", stopping)
+    result = run(*command)
+    assert result.exit_code == 130
+    assert "2 finished folds are kept; the same command goes on" in result.output
+    assert not out.exists()
+
+    def counting(*arguments):
+        fitted.append(1)
+        return fit(*arguments)
+
+    monkeypatch.setattr(loop, "fit_fold", counting)
+    result = run(*command)
+    assert result.exit_code == 0, result.output
+    stopped = Result.from_json(out / "result.json")
+    assert len(fitted) == len(stopped.scores) == 5
+    whole = tmp_path / "whole"
+    run(*command[:-1], whole)
+    assert stopped.equals(Result.from_json(whole / "result.json"))
+    assert json.loads((out / "result.json").read_text())["complete"]
+
+
+def test_haxby_slice(run_json, data_folder, tmp_path, bare_report):
+    folder = data_folder("haxby_slice")
+    found = run_json(
+        "decode", folder / "bold.nii.gz", "--volume-labels", folder / "attributes_literal.txt",
+        "--mask", folder / "mask.nii.gz", "--conditions", "face,house", "--model", "gp",
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert found["n_folds"] == 12
+    assert found["scores"]["accuracy"]["mean"] > 0.9

@@ -1,0 +1,50 @@
+"""The installed command: speed of the help, exit codes, nothing heavy imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+from voxprior import __version__
+
+COMMANDS = ["demo", "decode", "predict", "compare", "reproduce", "bids", "families"]
+RUN = "from voxprior.cli import main; main()"
+
+
+def call(*arguments):
+    return subprocess.run(
+        [sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys, voxprior.cli\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'pandas', 'numba', 'nibabel', 'nilearn'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_bad_input_ends_with_2_and_one_line():
+    done = call("decode", "absent.nii", "--labels", "absent.tsv", "--out", "x", "--model", "best")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("voxprior: unknown model 'best'")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(run, command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+    if command != "demo":
+        assert f"voxprior {command} " in result.output.replace(f"Usage: voxprior {command}", "")
+
+
+def test_version_and_commands(run):
+    assert run("--version").output.strip() == __version__
+    listed = run("--help").output
+    assert all(command in listed for command in COMMANDS)

@@ -1,0 +1,95 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def model(run, study, tmp_path, bare_report):
+    result = run("decode", *study, "--model", "logistic", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    return tmp_path / "out" / "model.skops"
+
+
+def predicted(run, *arguments):
+    result = run("predict", *arguments)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.output.splitlines() if "\t" in line]
+    return pd.DataFrame([line.split("\t") for line in lines[1:]], columns=lines[0].split("\t"))
+
+
+def test_a_row_a_scan(run, model, maps):
+    table = predicted(run, model, maps / "*.nii.gz")
+    assert table.columns.tolist() == ["scan", "prediction", "p_ill", "p_well"]
+    assert table["prediction"].tolist() == ["ill", "well"] * 6
+    alone = predicted(run, model, maps / "sub-03_map.nii.gz")
+    assert alone.iloc[0].tolist() == table.iloc[2].tolist()
+
+
+def test_files_and_json(run, model, maps, tmp_path):
+    out = tmp_path / "predictions.tsv"
+    result = run("predict", model, maps / "*.nii.gz", "--out", out)
+    assert "12 predictions" in result.output
+    table = pd.read_csv(out, sep="\t")
+    assert len(table) == 12
+    rows = json.loads(run("predict", model, maps / "*.nii.gz", "--json").stdout)
+    assert [row["prediction"] for row in rows] == table["prediction"].tolist()
+
+
+def test_priors_costs_and_rejection(run, model, maps, tmp_path):
+    plain = predicted(run, model, maps / "*.nii.gz")
+    p = plain["p_ill"].astype(float).to_numpy()
+    rare = predicted(run, model, maps / "*.nii.gz", "--priors", "ill=.01,well=.99")
+    odds = p / (1 - p) * 0.01 / 0.99
+    assert np.allclose(rare["p_ill"].astype(float), odds / (1 + odds), rtol=1e-3)
+    costs = tmp_path / "costs.tsv"
+    costs.write_text("action\twell\till\ntreat\t1\t0\nwait\t0\t100\n")
+    acted = predicted(run, model, maps / "*.nii.gz", "--costs", costs)
+    expected = np.where(100 * p < 1 - p, "wait", "treat")
+    assert acted["decision"].tolist() == expected.tolist()
+    assert np.allclose(
+        acted["expected_cost"].astype(float), np.minimum(100 * p, 1 - p), rtol=1e-3, atol=1e-4
+    )
+    sure = float(np.median(np.maximum(p, 1 - p)))
+    careful = predicted(run, model, maps / "*.nii.gz", "--reject", sure)
+    assert careful["decision"].eq("reject").tolist() == (np.maximum(p, 1 - p) < sure).tolist()
+
+
+def test_trials_of_a_new_run(run, runs, mask, tmp_path, bare_report):
+    events = sorted(runs.glob("*_events.tsv"))
+    result = run(
+        "decode", runs / "*_bold.nii.gz", "--events", *events, "--mask", mask,
+        "--model", "logistic", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    new = runs / "run-2_bold.nii.gz"
+    shown = pd.read_csv(events[1], sep="\t")["trial_type"].tolist()
+    blank = tmp_path / "times.tsv"
+    pd.read_csv(events[1], sep="\t").drop(columns="trial_type").to_csv(blank, sep="\t", index=False)
+    model = tmp_path / "out" / "model.skops"
+    table = predicted(run, model, new, "--events", blank)
+    assert table["prediction"].tolist() == shown
+    assert len(predicted(run, model, new)) == 24
+
+
+def test_bad_input_is_one_line(refused, model, maps, tmp_path):
+    scans = maps / "*.nii.gz"
+    assert "no such model" in refused("predict", tmp_path / "absent.skops", scans)
+    (tmp_path / "text.skops").write_text("text")
+    assert "no model that voxprior saved" in refused("predict", tmp_path / "text.skops", scans)
+    assert "must name every class" in refused("predict", model, scans, "--priors", "ill=1")
+    assert "class=number" in refused("predict", model, scans, "--priors", "ill,well")
+    assert "sum to 1" in refused("predict", model, scans, "--priors", "ill=1,well=1")
+    assert "no such table" in refused("predict", model, scans, "--costs", tmp_path / "absent.tsv")
+    costs = tmp_path / "costs.tsv"
+    costs.write_text("action\tsick\ntreat\t1\n")
+    assert "one column a class" in refused("predict", model, scans, "--costs", costs)
+    costs.write_text("action\till\twell\ntreat\t1\tx\n")
+    assert "must be a number" in refused("predict", model, scans, "--costs", costs)
+    costs.write_text("action\till\twell\nreject\t1\t1\n")
+    assert "abstention" in refused("predict", model, scans, "--costs", costs)
+    (model.parent / "result.json").unlink()
+    assert "--train-priors" in refused("predict", model, scans, "--priors", "ill=.5,well=.5")
+    assert "would have no effect" in refused("predict", model, scans, "--delay", 3)
+    assert "cannot be written" in refused("predict", model, scans, "--out", "/dev/null/a.tsv")
