@@ -20,12 +20,12 @@ shrink, clipped at zero. λ = 0 is AdaBoost with stumps of least weighted error.
 | w, F | `w`, `F` | (n,) |
 | h_j(x_i) of the stumps in use | `h[j]` | (n,) |
 | α | `alpha` | number of stumps in use |
-| β | `beta` | (V,) |
-| K β | `K_beta` | (V,) |
+| β | `importance` | (V,) |
 | γ | `gamma` | (V,) |
 | λ | `regularization` | scalar |
 
-K β changes by one column of K a step, so a step costs O(V) beside the search for the stump.
+γ changes by one column of K a step, so a step costs O(V) beside the search for the stump. β itself
+is not needed on the way: the penalty λ β'Kβ changes by -γ_k ε + λ K_kk ε².
 
 Reference: Xiang, Xi, Hasson & Ramadge, Boosting with spatial regularization, NIPS 2009, Algorithms
 1 and 2.
@@ -122,7 +122,7 @@ def boost(
         objective.append(run.objective())
     stumps = np.array([(*run.stump(j), a) for j, a in enumerate(run.alpha)], dtype=STUMP)
     steps = np.array(run.steps, dtype=STEP)
-    return Boosted(stumps, steps, np.array(objective), run.beta, converged)
+    return Boosted(stumps, steps, np.array(objective), run.importance(), converged)
 
 
 class _Descent:
@@ -140,8 +140,7 @@ class _Descent:
         self.thresholds: list[float] = []
         self.numbers: dict[tuple[int, int, int], int] = {}
         self.steps: list[tuple[int, int, float]] = []
-        self.beta, self.K_beta = np.zeros(penalty.shape[0]), np.zeros(penalty.shape[0])
-        self.beta_K_beta = 0.0
+        self.gamma, self.price = np.zeros(penalty.shape[0]), 0.0
 
     def resume(self, stumps: NDArray) -> None:
         """Take over the stumps and weights of an earlier fit."""
@@ -149,10 +148,10 @@ class _Descent:
             above = self.pool.X[self.pool.rows, feature] > np.float64(theta)
             self._add((feature, int((~above).sum()) - 1, sign), theta, weight)
             self.F += weight * self.h[-1]
-            self.beta[feature % len(self.beta)] += weight
         self.w = self.a * np.exp(-self.y * self.F)
-        self.K_beta = self.penalty @ self.beta
-        self.beta_K_beta = float(self.beta @ self.K_beta)
+        beta = self.importance()
+        self.gamma = -2.0 * self.settings.regularization * (self.penalty @ beta)
+        self.price = -0.5 * float(beta @ self.gamma)
 
     def stump(self, j: int) -> tuple[int, float, int]:
         """Return (feature, threshold, sign) of stump j in use."""
@@ -161,7 +160,13 @@ class _Descent:
 
     def objective(self) -> float:
         """Return (3)."""
-        return float(self.w.sum() + self.settings.regularization * self.beta_K_beta)
+        return float(self.w.sum() + self.price)
+
+    def importance(self) -> NDArray[np.float64]:
+        """Return β = Q α (line 4)."""
+        n_locations = self.penalty.shape[0]
+        place = np.array([feature % n_locations for feature, _, _ in self.keys], dtype=np.int64)
+        return np.bincount(place, self.alpha, n_locations).astype(np.float64)
 
     def iterate(self, iteration: int) -> bool:
         """Make the steps of one iteration; return False if there is nowhere left to go."""
@@ -176,11 +181,8 @@ class _Descent:
             self.w = self.a * np.exp(-self.y * self.F)
         return moved
 
-    def _gamma(self) -> NDArray:
-        return (-2.0 * self.settings.regularization) * self.K_beta  # line 5
-
     def _forward(self) -> tuple[int, float] | None:
-        best = best_stump(self.pool, self.y * self.w, self._gamma())  # line 6
+        best = best_stump(self.pool, self.y * self.w, self.gamma)  # line 6
         if best.score <= self.tol:
             return None
         j = self._number(best.feature, best.position, best.sign)
@@ -194,9 +196,8 @@ class _Descent:
         active = [j for j, a in enumerate(self.alpha) if a > 0]
         if not active:
             return None
-        gamma = self._gamma()
-        at = np.array([self.keys[j][0] % len(gamma) for j in active])
-        scores = np.array([self.h[j] for j in active]) @ (self.y * self.w) + gamma[at]
+        at = np.array([self.keys[j][0] % len(self.gamma) for j in active])
+        scores = np.array([self.h[j] for j in active]) @ (self.y * self.w) + self.gamma[at]
         j = active[int(np.argmin(scores))]
         if scores.min() >= -self.tol:
             return None
@@ -208,25 +209,22 @@ class _Descent:
 
     def _slopes(self, j: int) -> tuple[float, float, float, float]:
         """Return W₊, W₋, γ_k and λ K_kk of a stump."""
-        k = self.keys[j][0] % len(self.beta)
+        k = self.keys[j][0] % len(self.gamma)
         right = self.y * self.h[j] > 0
-        W_plus = float(self.w[right].sum())
-        W_minus = float(self.w[~right].sum())
-        regularization = self.settings.regularization
-        gamma = -2.0 * regularization * float(self.K_beta[k])
-        return W_plus, W_minus, gamma, regularization * self.penalty.self_penalty(k)
+        W_plus, W_minus = float(self.w[right].sum()), float(self.w[~right].sum())
+        curvature = self.settings.regularization * self.penalty.self_penalty(k)
+        return W_plus, W_minus, float(self.gamma[k]), curvature
 
     def _move(self, j: int, change: float) -> None:
-        k = self.keys[j][0] % len(self.beta)
         self.alpha[j] += change
         self.F += change * self.h[j]
         self.w *= np.exp(-change * self.y * self.h[j])  # line 8
-        if self.settings.regularization > 0:
-            self.beta_K_beta += change * (
-                2 * self.K_beta[k] + change * self.penalty.self_penalty(k)
-            )
-            self.penalty.add_column(k, change, self.K_beta)
-        self.beta[k] += change  # line 4
+        regularization = self.settings.regularization
+        if regularization > 0:
+            k = self.keys[j][0] % len(self.gamma)
+            curvature = regularization * self.penalty.self_penalty(k)
+            self.price += change * (change * curvature - self.gamma[k])
+            self.penalty.add_column(k, -2.0 * regularization * change, self.gamma)  # line 5
 
     def _number(self, feature: int, position: int, sign: int) -> int:
         """Return the number of a stump among those in use; a new one is added at weight zero."""

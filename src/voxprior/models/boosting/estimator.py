@@ -243,15 +243,18 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"y must have at least 2 classes. Got 1 class, {self.classes_[0]!r}.")
+        candidates = self._candidates(self._grid())
         task = self._task(X, y, sample_weight)
-        penalty, settings = self._choose(task, groups)
+        penalty, settings = self._choose(task, groups, candidates)
         task = with_weight(task)
         starts = None
         if previous is not None:
             starts = [previous.problem(c)[0] for c in range(len(task.Y))]
             more = max(settings.n_iterations - previous.n_iterations, 0)
             settings = settings._replace(n_iterations=more)
-        self._store(join(fit_problems(task, penalty, settings, starts), previous), penalty)
+        fitted = fit_problems(task, penalty, settings, starts)
+        del task  # its orders are the largest thing in memory
+        self._store(join(fitted, previous), penalty)
         return self
 
     def _previous(self, classes: NDArray) -> Ensemble | None:
@@ -279,12 +282,18 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         pool = presort(X, None if self.thresholds == "all" else self.thresholds)
         return Task(pool, Y, weights, self.loss_scale == "mean")
 
-    def _choose(self, task: Task, groups: Any) -> tuple[Penalty, Settings]:
-        """Settle λ, r, T and the slope of the link, by inner cross-validation where asked."""
+    def _grid(self) -> list[tuple[float, float]]:
+        """Return the pairs (r, λ) to try; a kernel without a radius has one r only."""
         radii = _values("radius", self.radius, RADII)
         lambdas = _values("regularization", self.regularization, REGULARIZATIONS)
-        grid = list(product(radii if self._has_radius() else radii[:1], lambdas))
-        candidates = self._candidates(grid)
+        gaussian = isinstance(self.kernel, str) and self.kernel != "identity"
+        return list(product(radii if gaussian and self.space is not None else radii[:1], lambdas))
+
+    def _choose(
+        self, task: Task, groups: Any, candidates: list[tuple[Penalty, Settings]]
+    ) -> tuple[Penalty, Settings]:
+        """Settle λ, r, T and the slope of the link, by inner cross-validation where asked."""
+        grid = self._grid()
         best, self.slope_, self.selection_losses_ = 0, EXPONENTIAL_SLOPE, np.empty(0, LOSS)
         n_iterations = self.n_iterations
         if len(grid) > 1 or self.early_stopping or self.calibrate:
@@ -298,9 +307,6 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         self.radius_, self.regularization_ = grid[best]
         penalty, settings = candidates[best]
         return penalty, settings._replace(n_iterations=n_iterations)
-
-    def _has_radius(self) -> bool:
-        return self.space is not None and isinstance(self.kernel, str) and self.kernel != "identity"
 
     def _candidates(self, grid) -> list[tuple[Penalty, Settings]]:
         n_locations = self._n_locations()

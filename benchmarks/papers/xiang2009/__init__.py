@@ -1,0 +1,1 @@
+"""Boosting with spatial regularization (Xiang, Xi, Hasson & Ramadge, NIPS 2009)."""

@@ -1,0 +1,65 @@
+"""The benchmarks run in their quick form, and their instruments measure what they should."""
+
+import numpy as np
+import pytest
+from benchmarks.papers.xiang2009 import rivals, run
+from benchmarks.papers.xiang2009.arms import morans_i
+from benchmarks.speed import boosting as speed
+from sklearn.metrics import average_precision_score
+
+from voxprior import VoxelSpace
+
+
+def test_quick_reproduction_fills_every_table():
+    sections = run.main(["--quick", "--only", "digits", "kernel"])
+    assert any(title.startswith("Digits 8 x 8") for title in sections)
+    for rows in sections.values():
+        assert rows
+
+
+def test_quick_reproduction_of_faces_and_scans(data_folder):
+    data_folder("imm_faces")
+    data_folder("haxby_vt")
+    sections = run.main(["--quick", "--only", "faces", "fmri"])
+    assert any(title.startswith("Faces: accuracy") for title in sections)
+    assert any(title.startswith("Haxby") for title in sections)
+
+
+def test_absent_data_are_said_to_be_absent(tmp_path, monkeypatch):
+    monkeypatch.setenv("VOXPRIOR_DATA", str(tmp_path))
+    sections = run.main(["--quick", "--only", "faces"])
+    assert "imm_faces" in sections["faces: left out"]
+
+
+def test_quick_race_of_stumps(capsys):
+    speed.stumps(20, 1_000, repeats=1)
+    assert "scikit-learn AdaBoost" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", list(rivals.RIVALS))
+def test_every_rival_finds_a_strong_square(rng, name):
+    y = np.repeat([0, 1], 60)
+    X = rng.standard_normal((120, 8, 40))
+    X[y == 1, 2:6, 10:14] += 2.0
+    truth = np.zeros((8, 40), dtype=bool)
+    truth[2:6, 10:14] = True
+    score = rivals.RIVALS[name](X.reshape(120, -1), y, (8, 40))
+    assert average_precision_score(truth.ravel(), score) > 0.8
+
+
+def test_a_pruned_tree_is_the_best_of_all_trees(rng):
+    """On a 2 x 2 block there are two trees: one leaf, or four."""
+    for _ in range(50):
+        field = rng.standard_normal((2, 2)) * 2
+        one, four = -abs(field.sum()) + 2, -np.abs(field).sum() + 4
+        expected = np.full((2, 2), field.sum() > 0) if one <= four else field > 0
+        np.testing.assert_array_equal(rivals._pruned_tree(field, 2), expected)
+
+
+def test_morans_i_tells_clusters_from_scatter(rng):
+    graph = VoxelSpace.grid((10, 10)).adjacency(26)
+    square = np.zeros((10, 10))
+    square[2:6, 2:6] = 1
+    assert morans_i(square.ravel(), graph) > 0.4
+    assert abs(morans_i(rng.permutation(square.ravel()), graph)) < 0.2
+    assert morans_i(np.ones(100), graph) == 0
