@@ -189,10 +189,20 @@ def _inner(a, b, length):
     return total
 
 
+@njit(cache=True)
+def _agreement(a, b, length):
+    """Inner product of two vectors of signs; 32-bit integers fill twice the lanes of floats."""
+    total = np.int32(0)
+    for j in range(length):
+        total = np.int32(total + np.int32(np.int32(a[j]) * np.int32(b[j])))
+    return total
+
+
 def _measure_nodes(tau, ridge, signs, V, columns, first, Z, L, weights, omega, alpha):
     """One pseudo-measurement of every node: grow L by a row, solve T ω = −V α⁰, α = α⁰ − Zᵀ ω."""
     b, k = V.shape
     n = signs.shape[2]
+    whole = signs.itemsize == 1
     for i in prange(b):
         v, z, newest, row = V[i], Z[i, tau], signs[i, tau], L[i, tau]
         along = _inner(columns[i], v, k)
@@ -200,8 +210,10 @@ def _measure_nodes(tau, ridge, signs, V, columns, first, Z, L, weights, omega, a
         for j in range(k):  # own column leaves the system: M_i⁻¹ = M⁻¹ + α⁰ aᵀ
             z[j] += first[i, j] * along
         for t in range(tau):
-            inner = _inner(signs[i, t], newest, n) - _inner(v, Z[i, t], k)
-            row[t] = (inner - _inner(row, L[i, t], t)) / L[i, t, t]
+            earlier = signs[i, t]
+            same = _agreement(earlier, newest, n) if whole else _inner(earlier, newest, n)
+            inner = same - _inner(v, Z[i, t], k) - _inner(row, L[i, t], t)
+            row[t] = inner / L[i, t, t]
             right -= row[t] * weights[i, t]
         inner = _inner(newest, newest, n) - _inner(v, z, k) + ridge - _inner(row, row, tau)
         row[tau] = np.sqrt(max(inner, 1e-300))
@@ -215,9 +227,9 @@ def _measure_nodes(tau, ridge, signs, V, columns, first, Z, L, weights, omega, a
         for j in range(k):
             new[j] = first[i, j]
         for t in range(tau + 1):
-            weight, earlier = omega[i, t], Z[i, t]
+            weight, before = omega[i, t], Z[i, t]
             for j in range(k):
-                new[j] -= weight * earlier[j]
+                new[j] -= weight * before[j]
 
 
 def _add_sign_vectors(tau, signs, omega, beta):

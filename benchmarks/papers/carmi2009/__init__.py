@@ -1,0 +1,1 @@
+"""Carmi, Cecchi, Kanevsky, Ramabhadran and Rish, IBM report 2009: compressed random fields."""

@@ -1,0 +1,92 @@
+"""Picture against sentence, simulated or original, and patterns of Haxby and 7 T fingers."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import LeaveOneGroupOut
+
+from benchmarks import datasets
+from benchmarks.papers.carmi2009 import arms
+from voxprior.images import load_starplus
+from voxprior.simulate import time_courses
+from voxprior.validation import MonteCarloLeaveOnePerClassOut
+
+REGIONS = ["CALC", "LIPL", "LT", "LTRIA", "LOPER", "LIPS", "LDLPFC"]
+IMAGES = 16
+
+
+def picture_or_sentence(quick: bool) -> list[dict]:
+    """The CMU protocol on simulated subjects: first image alone, and the mean of the window."""
+    rows = []
+    for name in ("first image", "mean of images 1-16"):
+        rounds = []
+        for seed in range(1 if quick else 4):
+            data = time_courses(
+                (10, 10, 6), 20, amplitude=0.4, noise_smoothness=1.0, n_regions=25,
+                active_regions=7, random_state=seed,
+            )  # fmt: skip
+            part = np.isin(data.truth["region"], np.arange(1, 8))
+            X = data.X.reshape(len(data.X), IMAGES, -1)[:, :, part]
+            rounds.append(_two_out(_images(X, name), data.y, 2 if quick else 10, seed))
+        rows.append({"subjects": f"{len(rounds)} simulated", "images": name, **arms.pooled(rounds)})
+    return rows
+
+
+def original_files(folder: Path, quick: bool) -> list[dict]:
+    """The CMU protocol on ``data-starplus-*.mat`` files in a folder."""
+    rows = []
+    for path in sorted(folder.glob("data-starplus-*.mat")):
+        data = load_starplus(path, rois=REGIONS)
+        X = np.asarray(data.X).reshape(len(data.y), IMAGES, -1)
+        for name in ("first image", "mean of images 1-16"):
+            rounds = [_two_out(_images(X, name), data.y, 2 if quick else 20, 0)]
+            rows.append({"file": path.name, "images": name, **arms.pooled(rounds)})
+    return rows
+
+
+def _images(X, name):
+    return X[:, 0] if name == "first image" else X.mean(axis=1)
+
+
+def _two_out(X, y, n_pairs, seed):
+    cv = MonteCarloLeaveOnePerClassOut(1, n_pairs=n_pairs, random_state=seed)
+    return arms.accuracies(arms.fields(80) | arms.rivals(80), X, y, cv)
+
+
+def real_patterns(quick: bool) -> list[dict]:
+    """Pairs of categories or fingers, leave one run out, 100 nodes chosen in the fold."""
+    haxby, volumes = datasets.haxby_vt(volumes=False), datasets.haxby_vt()
+    sets = {"Haxby, block means": (haxby, 1), "Haxby, volumes": (volumes, 1)}
+    for subject in (1,) if quick else (1, 2, 3, 4):
+        sets[f"finger7T, subject {subject}"] = (datasets.finger7t(subject), subject)
+    rows = []
+    for name, (data, seed) in sets.items():
+        X = datasets.standardize_by(data.X, data.run)
+        pairs = list(combinations(np.unique(data.y), 2))
+        chosen = np.random.default_rng(seed).permutation(len(pairs))
+        wanted = 1 if quick else 3 if "volumes" in name else 6
+        rounds = [_one_pair(X, data, pairs[number], quick) for number in chosen[:wanted]]
+        counts = np.unique(data.y, return_counts=True)[1]
+        rows.append(
+            {
+                "data": name,
+                "pairs": len(rounds),
+                "scans a class": int(counts[0]),
+                **arms.pooled(rounds),
+                "gain of compression": arms.spread(
+                    rounds, "plain, gamma chosen", "compressed, chosen"
+                ),
+            }
+        )
+    return rows
+
+
+def _one_pair(X, data, pair, quick):
+    part = np.isin(data.y, pair)
+    if quick:
+        part &= np.isin(data.run, np.unique(data.run)[:4])
+    methods = arms.fields(100) | arms.rivals(100)
+    return arms.accuracies(methods, X[part], data.y[part], LeaveOneGroupOut(), data.run[part])

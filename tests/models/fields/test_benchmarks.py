@@ -1,0 +1,26 @@
+"""The benchmarks of the family run, in their short form, and say what they should."""
+
+import pytest
+
+from benchmarks.papers.carmi2009 import arms
+from benchmarks.papers.carmi2009 import run as carmi2009
+from benchmarks.speed import fields as speed
+
+
+def test_published_numbers():
+    assert arms.printed_value("Fig 3.4", "plain") == 0.59
+    assert arms.printed_value("Fig 3.6", "adapted") == 0.77
+
+
+@pytest.mark.slow
+def test_short_reproduction():
+    sections = carmi2009.main(["--quick"])
+    two_out = next(rows for title, rows in sections.items() if title.startswith("Two-out"))
+    assert [row["nodes / scans a class"] for row in two_out] == ["100 / 41", "80 / 19", "100 / 16"]
+    assert all(0 <= row["compressed, chosen"] <= 1 for row in two_out)
+
+
+@pytest.mark.slow
+def test_short_race():
+    sections = speed.main(["--quick"])
+    assert sections["All nodes of one class, 82 scans"][0]["nodes"] == 100
