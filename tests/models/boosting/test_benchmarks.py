@@ -17,6 +17,7 @@ def test_quick_reproduction_fills_every_table():
         assert rows
 
 
+@pytest.mark.slow
 def test_quick_reproduction_of_faces_and_scans(data_folder):
     data_folder("imm_faces")
     data_folder("haxby_vt")

@@ -210,6 +210,16 @@ def test_own_kernel_and_thresholds(data, thresholds):
     assert model.score(X, y) > 0.9
 
 
+def test_own_kernel_says_how_many_locations_there_are(data):
+    X, y, _ = data
+    K = 3.0 * np.eye(32) - np.eye(32, k=1) - np.eye(32, k=-1)
+    model = SpatialBoostingClassifier(kernel=K, n_iterations=5).fit(X, y)
+    assert model.importance_.shape == (32,)
+    assert model.voxel_maps()["feature_importance"].shape == (64,)
+    with pytest.raises(ValueError, match="multiple of the space's 32 voxels"):
+        model.fit(X[:, :33], y)
+
+
 def test_paper_settings_are_the_printed_ones():
     model = SpatialBoostingClassifier.paper(n_iterations=7)
     assert (model.regularization, model.radius, model.mu, model.n_iterations) == (0.1, 5.0, 1.0, 7)

@@ -123,6 +123,8 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         Component importance β, summed over the problems.
     importances_ : ndarray of shape (n_problems, V)
         β of each problem.
+    smoothed_ : ndarray of shape (V,)
+        G β, or β where there is no G.
     objective_ : ndarray of shape (iterations + 1,), or (n_classes, iterations + 1)
         The objective, the start first.
     n_iter_ : int
@@ -318,14 +320,15 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         return [(kernels[r], settings._replace(regularization=lam)) for r, lam in grid]
 
     def _n_locations(self) -> int:
-        if self.space is None:
-            return self.n_features_in_
-        if self.n_features_in_ % self.space.n_voxels:
+        """Return V: of the space, else of an own kernel, else one location a feature."""
+        n_features, own = self.n_features_in_, getattr(self.kernel, "shape", (self.n_features_in_,))
+        n_locations = own[0] if self.space is None else self.space.n_voxels
+        if n_features % n_locations:
             raise ValueError(
-                f"X must have a multiple of the space's {self.space.n_voxels} voxels as features. "
-                f"Got {self.n_features_in_} instead."
+                f"X must have a multiple of the space's {n_locations} voxels as features. "
+                f"Got {n_features} instead."
             )
-        return self.space.n_voxels
+        return n_locations
 
     def _store(self, ensemble: Ensemble, penalty: Penalty) -> None:
         self.stumps_, self.steps_, objective, self.importances_ = ensemble
