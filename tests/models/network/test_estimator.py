@@ -128,6 +128,9 @@ def test_selection_drops_the_spurious_parents(select):
     assert np.array_equal(model.parents_, every.parents_[: len(model.parents_)])
     assert len(model.score_path_) == len(model.parents_) + 1
     assert model.validated_
+    assert {"jackknife": "dominates its jackknife", "permutation": "better than chance"}[
+        select
+    ] in (model.verdict_)
     assert every.validated_ is None
 
 
@@ -140,6 +143,8 @@ def test_noise_is_reported_as_noise():
     guarded = InverseTreeClassifier(random_state=0).fit(X, y)
     assert guarded.parents_.tolist() == model.parents_[:1].tolist()
     assert guarded.validated_ is False
+    assert "no better than chance" in guarded.verdict_
+    assert "Not tested" in model.verdict_
 
 
 def test_jackknife_and_bootstrap_name_the_network():

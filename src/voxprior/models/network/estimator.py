@@ -115,6 +115,8 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
     validated_ : bool or None
         Whether the network passed the test of ``select``; if not, the first parent was kept all the
         same. None for "gain", which tests nothing.
+    verdict_ : str
+        The same in plain words, for instance that a parent is no better than chance.
     cut_ : ndarray (n_features,) or (1,)
         Cut of every voxel.
     classes_, class_prior_ : ndarrays (K,)
@@ -230,7 +232,8 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         tree = learn(packed(X, self.cut_), codes, K, self._rules(), self._rng(), self._binarizer(X))
         self.parents_, self.score_path_, self.ties_ = tree.parents, tree.scores, tree.ties
         self.equivalents_, self.beliefs_ = tree.equivalents, tree.beliefs
-        self.latent_, self.validated_ = tree.latent, tree.validated
+        self.latent_ = tree.latent
+        self.validated_, self.verdict_ = tree.validated, tree.verdict
         self.latent_bias_, self.latent_weights_ = tree.biases, tree.weights
         self.configurations_, self.table_ = tree.configurations, tree.table
         self.unseen_ = tree.unseen

@@ -91,6 +91,7 @@ class InverseTree(NamedTuple):
     equivalents: list[np.ndarray]
     beliefs: np.ndarray | None
     validated: bool | None
+    verdict: str
     latent: np.ndarray
     biases: np.ndarray
     weights: list[np.ndarray]
@@ -140,7 +141,7 @@ def learn(
     """
     rng = np.random.default_rng() if rng is None else rng
     path = search(words, y, n_classes, rules)
-    path, passed = validated(path, words, y, n_classes, rules, rng, binarize)
+    path, passed, verdict = validated(path, words, y, n_classes, rules, rng, binarize)
     latent, biases, weights = latent_states(words, len(y), path, rules, rng)
     beliefs = None
     if rules.equivalence == "belief":
@@ -149,7 +150,7 @@ def learn(
         beliefs = np.array(fields).reshape(-1, len(words))
     cells = class_table(latent, y, n_classes, rules.alpha, rules.table)
     return InverseTree(
-        path.parents, path.scores, path.ties, path.equivalents or [], beliefs, passed,
+        path.parents, path.scores, path.ties, path.equivalents or [], beliefs, passed, verdict,
         latent, biases, weights, *cells, path.first_gain, path.last_gain,
     )  # fmt: skip
 
@@ -224,20 +225,26 @@ def validated(
     rules: Rules,
     rng: np.random.Generator,
     binarize: Binarize | None = None,
-) -> tuple[Path, bool | None]:
-    """Lower the dimensionality until the model dominates, or beats chance; did it ever?"""
+) -> tuple[Path, bool | None, str]:
+    """Lower the dimensionality until the model dominates, or beats chance; did it, in words too."""
     parents = path.parents.tolist()
-    if not parents or rules.select == "gain":
-        return path, None
+    if not parents:
+        return path, None, "No voxel raises the score: the class frequencies are all there is."
+    if rules.select == "gain":
+        return path, None, "Not tested: among many voxels a positive gain is no evidence."
     if rules.select == "jackknife":
         groups = clusters_by_voxel(path) if rules.by_cluster else None
         paths = jackknife_paths(words, y, n_classes, rules)
         d = dominant_dimension(paths, parents, groups)
-        return shortened(path, max(d, 1), words, y, n_classes, rules.alpha), d > 0
-    chance = (rules.n_permutations, rng, rules.level, binarize)
-    null = permutation_null(words, y, n_classes, parents, path.scores, rules.alpha, *chance)
-    d = int(np.sum(null.p_value <= rules.level))
-    return shortened(path, max(d, 1), words, y, n_classes, rules.alpha), d > 0
+        verdict = f"The network of {d} of {len(parents)} parents dominates its jackknife."
+        if d == 0:
+            verdict = "No network dominates its jackknife; the first parent was kept all the same."
+    else:
+        chance = (rules.n_permutations, rng, rules.level, binarize)
+        null = permutation_null(words, y, n_classes, parents, path.scores, rules.alpha, *chance)
+        d = int(np.sum(null.p_value <= rules.level))
+        verdict = null.verdict(rules.level)
+    return shortened(path, max(d, 1), words, y, n_classes, rules.alpha), d > 0, verdict
 
 
 def shortened(path: Path, d: int, words, y, n_classes: int, alpha) -> Path:
