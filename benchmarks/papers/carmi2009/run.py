@@ -12,7 +12,7 @@ import argparse
 import time
 from pathlib import Path
 
-from benchmarks.papers.carmi2009 import arms, chain, scans
+from benchmarks.papers.carmi2009 import arms, chain, choices, scans
 from benchmarks.tables import machine, save
 
 HERE = Path(__file__).parent
@@ -27,6 +27,7 @@ def main(argv: list[str] | None = None) -> dict:
     sections: dict = {"Published": arms.published()}
     sections |= chain.run(arguments.quick)
     print(f"chains: {time.perf_counter() - began:.0f} s", flush=True)
+    sections |= choices.run(arguments.quick)
     title = "Picture against sentence, 80 nodes of seven regions, two-out"
     sections[title] = scans.picture_or_sentence(arguments.quick)
     if arguments.data:

@@ -32,10 +32,14 @@ R_ε     r_eps       scalar        pseudo-measurement noise
 N_τ     n_pseudo    scalar        pseudo-measurements
 ======  ==========  ============  ===================================================
 
-References ---------- A. Carmi, P. Gurfil and D. Kanevsky. Methods for sparse signal recovery using
-Kalman filtering with embedded pseudo-measurement norms and quasi-norms. IEEE Transactions on Signal
-Processing 58(4), 2010. A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification
-via compressed random fields. IBM Research Report, 2009. Chapter 2. The all-nodes form is ours.
+References
+----------
+A. Carmi, P. Gurfil and D. Kanevsky. Methods for sparse signal recovery using Kalman filtering with
+embedded pseudo-measurement norms and quasi-norms. IEEE Transactions on Signal Processing 58(4),
+2010.
+
+A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed random
+fields. IBM Research Report, 2009. Chapter 2. The all-nodes form is ours.
 """
 
 from collections import deque

@@ -32,17 +32,16 @@ A       A           (k, n)   M⁻¹ X
 f       fraction    (k, n)   one minus leverage
 ======  ==========  =======  ====================================================
 
-References ---------- A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification
-via compressed random fields. IBM Research Report, 2009. Sections 1.2.2, 1.3 and 1.3.3; the dual
-form is ours.
+References
+----------
+A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed random
+fields. IBM Research Report, 2009. Sections 1.2.2, 1.3 and 1.3.3; the dual form is ours.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-
-BIASES = ("centered", "penalized", None)
 
 
 class Dual(NamedTuple):
@@ -141,20 +140,6 @@ def left_out_residuals(system: Dual) -> np.ndarray:
     diagonal = np.diagonal(inverse)[:, None] - free + A**2 / slack
     alpha = A / slack
     return np.divide(alpha, diagonal, out=np.zeros_like(alpha), where=diagonal > 0)
-
-
-def plain_log_determinant(system: Dual) -> float:
-    """log|det(I − B)| of the plain field without an n × n determinant.
-
-    Row i of I − B is row i of I − XᵀA divided by 1 − h_i, and det(I − XᵀM⁻¹X) = det(I − M⁻¹XXᵀ).
-    """
-    gram = system.X @ system.X.T
-    if system.bias == "penalized":  # the ones stay in M, so they do not cancel
-        inside = np.linalg.slogdet(np.eye(len(gram)) - system.inverse @ gram)[1]
-    else:
-        eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-        inside = -np.log1p(eigenvalues / system.gamma).sum()
-    return float(inside - np.log(system.slack).sum())
 
 
 def innovation_variance(system: Dual, block: int = 256) -> np.ndarray:

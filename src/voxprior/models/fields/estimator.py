@@ -126,8 +126,10 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
     center_, scale_ : ndarrays of shape (n,)
         What nodes were standardised by.
 
-    References ---------- A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish.
-    Classification via compressed random fields. IBM Research Report, 2009.
+    References
+    ----------
+    A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed
+    random fields. IBM Research Report, 2009.
 
     Examples
     --------

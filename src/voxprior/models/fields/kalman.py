@@ -25,10 +25,13 @@ A, Q    transition,    (p, p)      time propagation
 ======  =============  ==========  ==========================================
 
 This file is the reference to read; :mod:`voxprior.models.fields.dual` gives the same numbers for
-all nodes at once and is what the classifier runs.
+all nodes at once, is what the classifier runs, and is the one to use when γ is below about 1e-6,
+where P loses the digits that 1/γ takes.
 
-References ---------- A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification
-via compressed random fields. IBM Research Report, 2009. Sections 1.3 and 1.3.1.
+References
+----------
+A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed random
+fields. IBM Research Report, 2009. Sections 1.3 and 1.3.1.
 """
 
 from typing import NamedTuple
@@ -96,9 +99,7 @@ def kalman_filter(
         innovation[t] = x[t] - g @ beta
         gain = Pg / variance[t]  # (1.20a)
         beta = beta + gain * innovation[t]  # (1.20b)
-        # (1.20c) in Joseph form, (I − K gᵀ) P (I − K gᵀ)ᵀ + K Kᵀ: stays positive when γ is tiny.
-        shrink = np.eye(p) - np.outer(gain, g)
-        P = shrink @ P @ shrink.T + np.outer(gain, gain)
+        P = P - np.outer(gain, Pg)  # (1.20c), symmetric as written
     return Filtered(beta, P, innovation, variance)
 
 
@@ -132,10 +133,10 @@ def kalman_block(targets: np.ndarray, sources: np.ndarray, gamma: float) -> Bloc
     m = sources.shape[1]
     beta, P = np.zeros((targets.shape[1], m)), np.eye(m) / gamma
     for target, g in zip(targets, sources, strict=True):
-        gain = P @ g / (g @ P @ g + 1.0)
+        Pg = P @ g
+        gain = Pg / (g @ Pg + 1.0)
         beta = beta + np.outer(target - beta @ g, gain)
-        shrink = np.eye(m) - np.outer(gain, g)
-        P = shrink @ P @ shrink.T + np.outer(gain, gain)
+        P = P - np.outer(gain, Pg)
     return BlockFiltered(beta, P)
 
 

@@ -24,8 +24,10 @@ b       intercept   (n,)
 σ       noise       (n,)     residual variances of one class
 ======  ==========  =======  ===================================================
 
-References ---------- A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification
-via compressed random fields. IBM Research Report, 2009. Sections 1.2 and A.3.
+References
+----------
+A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed random
+fields. IBM Research Report, 2009. Sections 1.2 and A.3.
 """
 
 from typing import NamedTuple

@@ -5,8 +5,8 @@ its N_τ pseudo-measurements after *each* scan, and adaptation goes on with scan
 Then the history of sign vectors is longer than the field is wide, so P (n, n) is held for the node
 at work:
 
-    scan:    K = P g / (gᵀPg + 1),    β ← β + d K (x − gᵀβ),   P ← (I − d K gᵀ) P      (1.20),
-    (1.26) pseudo:  K = P s / (sᵀPs + R_ε),  β ← (I − K sᵀ) β,        P ← (I − K sᵀ) P
+    scan:    K = P g / (gᵀPg + 1),    β ← β + d K (x − gᵀβ),   P ← (I − d K gᵀ) P    (1.20, 1.26)
+    pseudo:  K = P s / (sᵀPs + R_ε),  β ← (I − K sᵀ) β,        P ← (I − K sᵀ) P
 
 with damping d = 1 in training. d K is the gain of a scan whose noise is larger, so P stays a
 covariance.
@@ -24,10 +24,14 @@ P       covariance   (n, p, p)   row and column i of node i are zero
 d       damping      scalar      part of the gain that is used
 ======  ===========  ==========  ==============================================
 
-References ---------- A. Carmi, P. Gurfil and D. Kanevsky. Methods for sparse signal recovery using
-Kalman filtering with embedded pseudo-measurement norms and quasi-norms. IEEE Transactions on Signal
-Processing 58(4), 2010. A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification
-via compressed random fields. IBM Research Report, 2009. Sections 1.3.2 and 2.3.
+References
+----------
+A. Carmi, P. Gurfil and D. Kanevsky. Methods for sparse signal recovery using Kalman filtering with
+embedded pseudo-measurement norms and quasi-norms. IEEE Transactions on Signal Processing 58(4),
+2010.
+
+A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed random
+fields. IBM Research Report, 2009. Sections 1.3.2 and 2.3.
 """
 
 from typing import NamedTuple

@@ -25,8 +25,10 @@ x_j     X          (k, m)   training scans
 s_θ²    variance   (C, m)   class variances, divisor k_θ − 1 (A.8b)
 ======  =========  =======  ==========================================
 
-References ---------- A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification
-via compressed random fields. IBM Research Report, 2009. Appendix A.2.
+References
+----------
+A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed random
+fields. IBM Research Report, 2009. Appendix A.2.
 """
 
 import numpy as np

@@ -18,8 +18,10 @@ d       d           (k,)     log-likelihood ratios
 t       offsets     (C,)     log Z_θ up to a constant; c = t_0 − t_1
 ======  ==========  =======  ===================================================
 
-References ---------- A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification
-via compressed random fields. IBM Research Report, 2009. Appendix A.1.
+References
+----------
+A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via compressed random
+fields. IBM Research Report, 2009. Appendix A.1.
 """
 
 from typing import NamedTuple

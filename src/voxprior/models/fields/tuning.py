@@ -19,8 +19,10 @@ symbol  variable     shape    meaning
 T       temperature  scalar
 ======  ===========  =======  ===================================================
 
-References ---------- J. Platt. Probabilistic outputs for support vector machines. Advances in Large
-Margin Classifiers, 1999.
+References
+----------
+J. Platt. Probabilistic outputs for support vector machines. Advances in Large Margin Classifiers,
+1999.
 """
 
 from collections.abc import Sequence
