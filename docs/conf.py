@@ -44,6 +44,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("figures.scrape",),
+    "capture_repr": ("_repr_html_",),
     "abort_on_example_error": True,
     "min_reported_time": 1,
     "remove_config_comments": True,

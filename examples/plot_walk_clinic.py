@@ -8,7 +8,8 @@ the disease. This walk tells them apart, and turns probabilities into decisions.
 """
 
 # %%
-# The data --------
+# The data
+# --------
 #
 # Eighty subjects stand in for yours: the disease changes two blobs a little, age changes a third
 # one, and every site adds an offset map. Files and table are written to a temporary folder.
@@ -54,7 +55,8 @@ print(people.head(4).to_string(index=False))
 print(people.groupby("group")[["age"]].mean().round(1).to_string())
 
 # %%
-# Read ----
+# Read
+# ----
 #
 # Files and rows are joined by name; a file without a row or a row without a file would be an error.
 
@@ -69,7 +71,8 @@ data = load_maps(
 print(data)
 
 # %%
-# Images, covariates, or both? ----------------------------
+# Images, covariates, or both?
+# ----------------------------
 #
 # The audit warns that the labels go along with age and site. That is known here, and dealt with:
 # covariates are regressed out, with coefficients of the training fold. So the finding is allowed by
@@ -106,7 +109,8 @@ across = decoder.evaluate(
 print(across.scores[["n_train", "n_test", "balanced_accuracy", "auc"]].round(2).to_string())
 
 # %%
-# The map -------
+# The map
+# -------
 #
 # Fitted on everybody. The pattern follows the disease; with the covariates regressed out, age
 # leaves little in it.
@@ -122,7 +126,8 @@ slices = draw_maps(
 )
 
 # %%
-# Decide ------
+# Decide
+# ------
 #
 # In the memory clinic one in five has the disease, to miss it costs three times as much as a false
 # alarm, and a second examination costs a third of a false alarm. The decoder then decides at least
@@ -151,4 +156,4 @@ print(dict(zip(decoder.classes_.tolist(), probability[0].round(2).tolist())))
 # %%
 # The report of the adjusted decoder, with the audit's findings, as a frame.
 
-decoder.generate_report(adjusted, title="Patients and controls")
+decoder.generate_report(adjusted, "Patients and controls", data)

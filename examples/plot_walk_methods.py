@@ -8,7 +8,8 @@ splits, and its interval.
 """
 
 # %%
-# Two data sets -------------
+# Two data sets
+# -------------
 #
 # Each obeys the assumption of one family: neighbours have time courses alike up to scale, which
 # feature sharing assumes; what tells the classes apart is compact, which boosting assumes.
@@ -42,7 +43,8 @@ def decoders(space):
 
 
 # %%
-# Learning curves ---------------
+# Learning curves
+# ---------------
 #
 # All decoders are trained and tested on the same splits, and the training scans of a smaller size
 # are among those of a larger one.
@@ -74,7 +76,8 @@ for name, curve in curves.items():
     print(table["difference"].round(2).to_string(), "\n")
 
 # %%
-# A paired test -------------
+# A paired test
+# -------------
 #
 # At one size, scan by scan: five folds, the same for both; signs of the differences are flipped at
 # random.

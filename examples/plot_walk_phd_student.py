@@ -8,7 +8,8 @@ outcome and makes the report.
 """
 
 # %%
-# The files ---------
+# The files
+# ---------
 #
 # A small subject stands in for yours: six runs of 84 volumes in the brain at 8 mm, written to a
 # temporary folder under fMRIPrep's names. Faces raise one blob and houses another; noise is smooth,
@@ -66,7 +67,8 @@ nibabel.save(truth.mask_image(), mask)
 print(*sorted(path.name for path in folder.glob("*run-1*")), sep="\n")
 
 # %%
-# Read them ---------
+# Read them
+# ---------
 #
 # One sample is the mean of a block, four seconds after its onset. Motion is regressed out of every
 # run, and every run is standardised by its own statistics, so that its baseline goes away. The runs
@@ -82,7 +84,8 @@ data = load_runs(
 print(data)
 
 # %%
-# Decode ------
+# Decode
+# ------
 #
 # `evaluate` leaves one run out at a time, after an audit of the split. Families that use space are
 # told where the voxels are.
@@ -93,7 +96,8 @@ print(result.scores[["accuracy", "log_loss", "auc"]].round(2).to_string())
 print("audit:", [finding.name for finding in result.findings] or "nothing found")
 
 # %%
-# Trust the number ----------------
+# Trust the number
+# ----------------
 #
 # The interval is the one that belongs to this kind of split. The permutation test exchanges labels
 # within runs, as the experiment did.
@@ -107,7 +111,8 @@ test = permutation_test(
 print(f"p = {test.p_value:.2f} ({test.scheme}; {test.n_distinct:,} distinct relabellings)")
 
 # %%
-# Look at the map ---------------
+# Look at the map
+# ---------------
 #
 # Fitted on all runs, beside the truth. `maps_` has the same as images.
 
@@ -123,7 +128,8 @@ slices = draw_maps(
 )
 
 # %%
-# Keep it -------
+# Keep it
+# -------
 #
 # The fitted decoder is a file of arrays and parameters, which any new run can be given to. The
 # report is one page that opens offline: here it is, as a frame.
@@ -139,4 +145,4 @@ new = load_runs(
 )
 print(again.predict(new))
 
-decoder.generate_report(result, title="Faces and houses, sub-01", permutation=test)
+decoder.generate_report(result, "Faces and houses, sub-01", data, permutation=test)
