@@ -57,6 +57,13 @@ def test_a_scan_alone_is_scored_as_in_any_batch(family):
 
 
 @every
+def test_same_input_same_output(family):
+    X, y, space = problem(family)
+    first, again = (scores(family.make(space).fit(X, y), X) for _ in range(2))
+    assert_allclose(first, again, rtol=0, atol=0)
+
+
+@every
 def test_voxels_have_no_order(family):
     X, y, space = problem(family)
     order = np.random.default_rng(1).permutation(space.n_voxels)

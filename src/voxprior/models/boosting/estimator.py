@@ -107,7 +107,7 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         to `fit`, and fewer where the rarest class has fewer samples or groups.
     warm_start : bool
         Continue from the stumps of the previous fit until there were `n_iterations`.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=0
         Shuffles the inner folds; nothing else is random.
 
     Attributes
@@ -193,7 +193,7 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         calibrate=False,
         cv=5,
         warm_start=False,
-        random_state=None,
+        random_state=0,
     ):
         self.space = space
         self.regularization = regularization

@@ -96,7 +96,8 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
     temperature : float or "auto", default="auto"
         Divides the scores before the softmax. "auto" learns it from held-out scores of ``cv`` folds
         of the training scans, with nodes chosen anew in each. With two scans in a class there is
-        nothing to hold out, and it is the number of nodes, as if all said the same.
+        nothing to hold out: it is learned from the scores of the training scans themselves, whose
+        spread is larger than that of new scans.
     cv : int, default=5
         Folds inside the training scans for "auto" parameters, stratified, in the order of the
         scans.
@@ -377,8 +378,8 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         if self.temperature != "auto":
             return float(self.temperature)
         folds = fold_indices(codes, self.cv)
-        if not folds:
-            return float(len(self.nodes_))
+        if not folds:  # two scans in a class: the spread of their own scores must do
+            return fit_temperature(self._scores_at(X), codes)
         held_out = np.empty((len(codes), len(self.classes_)))
         fixed = copy.copy(self).set_params(
             gamma=recipe.gamma, r_eps=recipe.r_eps, n_pseudo=recipe.n_pseudo
@@ -393,7 +394,9 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
 
     def _scores(self, X) -> np.ndarray:
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return self._scores_at(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+
+    def _scores_at(self, X) -> np.ndarray:
         scores = class_scores(self._nodes().take(X), self._fields(), self.normalize)
         return scores - self.threshold_ + np.log(self.class_prior_)
 

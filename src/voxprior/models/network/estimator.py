@@ -93,7 +93,7 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         Label permutations of ``select="permutation"``.
     level : float, default=0.05
         Its significance level.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=0
         For restarts, Gibbs sampling and permutations.
 
     Attributes
@@ -162,7 +162,7 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         cut="auto",
         n_permutations=39,
         level=0.05,
-        random_state=None,
+        random_state=0,
     ):
         self.space = space
         self.alpha = alpha
