@@ -322,6 +322,11 @@ def test_voxel_maps(scattered):
         axis=0, weights=[3, 2, 4],
     )  # fmt: skip
     np.testing.assert_allclose(maps["discriminability"], spread / model.var_[0])
+    assert "difference" not in maps
+    two = FeatureSharingNB(space).fit(X[y != "c"], y[y != "c"])
+    name, difference = next(iter(two.voxel_maps().items()))
+    assert name == "difference"
+    np.testing.assert_allclose(difference, (two.theta_[1] - two.theta_[0]) / np.sqrt(two.var_[0]))
 
 
 def test_copies_and_pickles(scattered):

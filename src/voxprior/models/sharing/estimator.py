@@ -316,21 +316,22 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def voxel_maps(self) -> dict[str, np.ndarray]:
-        """What the model used: class means before and after sharing, discriminability, groups.
+        """What the model used: how classes differ, group sizes, class means before and after.
 
-        ``discriminability`` (J,) is the variance between the shared class means over the variance
-        within; ``group_size`` (V,) how many voxels informed each voxel.
+        For two classes ``difference`` (J,) is the second shared mean minus the first, in standard
+        deviations. ``discriminability`` (J,) is the variance between the shared class means over
+        the variance within; ``group_size`` (V,) how many voxels informed each voxel.
         """
         self._check_ready()
-        maps = {}
+        share = self.class_prior_[:, None]
+        within = (share * self.var_).sum(axis=0)
+        between = (share * (self.theta_ - (share * self.theta_).sum(axis=0)) ** 2).sum(axis=0)
+        maps = {"discriminability": between / within, "group_size": self.group_size_}
+        if len(self.classes_) == 2:
+            maps = {"difference": (self.theta_[1] - self.theta_[0]) / np.sqrt(within)} | maps
         for label, before, after in zip(self.classes_, self.mean_, self.theta_):
             maps[f"mean_before[{label}]"] = before
             maps[f"mean_after[{label}]"] = after
-        share = self.class_prior_[:, None]
-        centre = (share * self.theta_).sum(axis=0)
-        between = (share * (self.theta_ - centre) ** 2).sum(axis=0)
-        maps["discriminability"] = between / (share * self.var_).sum(axis=0)
-        maps["group_size"] = self.group_size_
         return maps
 
     def _log_likelihood(self, X) -> np.ndarray:
