@@ -42,7 +42,7 @@ def smoothed_t(X, y, shape):
     return gaussian_filter(t_test(X, y, shape).reshape(shape), 1.0).ravel()
 
 
-def level_set(X, y, shape, n_levels: int = 24, n_shifts: int = 16):
+def level_set(X, y, shape, n_levels: int = 16, n_shifts: int = 8):
     """Tree-regularised level sets of |t|, averaged over levels and over shifts of the tree.
 
     At level c a dyadic tree of squares is pruned to minimise Σ over leaves of -|Σ (|t| - c)| + √n,
