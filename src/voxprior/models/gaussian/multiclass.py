@@ -32,10 +32,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotri
 from scipy.special import log_softmax, softmax
 
-from voxprior.models.gaussian.binary import factorise
+from voxprior.models.gaussian.binary import factorise, inverse_of
 
 MAX_NEWTON = 100
 MAX_HALVINGS = 30
@@ -117,9 +116,7 @@ def _factors(K: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
         B.flat[:: n + 1] += 1.0
         L = factorise(B)
         half_determinant += np.log(np.diag(L)).sum()
-        lower = np.tril(dpotri(L, lower=1)[0])
-        inverse = lower + np.tril(lower, -1).T
-        E[c] = root[:, None] * inverse * root
+        E[c] = root[:, None] * inverse_of(L) * root
     M = factorise(E.sum(axis=0))
     return E, M, float(half_determinant + np.log(np.diag(M)).sum())
 

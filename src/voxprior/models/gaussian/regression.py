@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import cho_solve, eigh, solve_triangular
 from scipy.optimize import minimize_scalar
 
-from voxprior.models.gaussian.binary import factorise
+from voxprior.models.gaussian.binary import factorise, inverse_of
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -86,14 +86,13 @@ def predict_latent(fit: Regression, K_new: np.ndarray, k_new: np.ndarray) -> Mom
 
 def leave_one_out(fit: Regression, y: np.ndarray) -> Moments:
     """Mean and variance (with noise) of each target given all others (eq. 5.12)."""
-    diagonal = np.diag(cho_solve((fit.cholesky, True), np.eye(len(y))))
+    diagonal = np.diag(inverse_of(fit.cholesky))
     return Moments(y - fit.alpha / diagonal, 1.0 / diagonal)
 
 
 def evidence_gradient(fit: Regression, dK: np.ndarray, noise: float) -> np.ndarray:
     """∂ log p/∂θ for each kernel derivative in dK (P, n, n), and last for log σ (eq. 5.9)."""
-    inverse = cho_solve((fit.cholesky, True), np.eye(len(fit.alpha)))
-    inner = np.outer(fit.alpha, fit.alpha) - inverse
+    inner = np.outer(fit.alpha, fit.alpha) - inverse_of(fit.cholesky)
     kernel_part = 0.5 * np.einsum("ij,pij->p", inner, dK)
     return np.append(kernel_part, noise * np.trace(inner))
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from voxprior.models.gaussian.binary import inverse_of
 from voxprior.models.gaussian.kernels import covariance
 from voxprior.models.gaussian.objectives import RegressionEvidence
 from voxprior.models.gaussian.process import GaussianProcess
@@ -176,8 +177,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     def voxel_maps(self) -> dict[str, np.ndarray]:
         """Maps "weight", "weight_sd" (linear kernels) and "pattern"."""
         check_is_fitted(self)
-        L = self.posterior_["cholesky"]
-        inverse_root = np.linalg.solve(L, np.eye(len(L)))
-        precision = (inverse_root.T @ inverse_root)[None]
+        precision = inverse_of(self.posterior_["cholesky"])[None]
         prior = self._weight_prior(self.theta_[:-1])
         return self._voxel_maps(self.dual_coef_, precision, prior, self.latent_, [""])

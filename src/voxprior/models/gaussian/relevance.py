@@ -28,10 +28,9 @@ Reference: M. E. Tipping, JMLR 1 (2001) 211-244; D. J. C. MacKay, Neural Computa
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from voxprior.models.gaussian.basis import Basis
-from voxprior.models.gaussian.binary import factorise, site_matrix
+from voxprior.models.gaussian.binary import factorise, inverse_of, site_matrix
 from voxprior.models.gaussian.laplace import laplace, logistic
 from voxprior.models.gaussian.multiclass import class_precision, softmax_laplace
 from voxprior.models.gaussian.regression import LOG_2PI
@@ -74,7 +73,7 @@ class GaussianTargets:
         """Exact posterior for the covariance K = ΦVΦᵀ."""
         n = len(self.t)
         L = factorise(K + self.noise * np.eye(n))
-        R = cho_solve((L, True), np.eye(n))
+        R = inverse_of(L)
         r = R @ self.t
         evidence = -0.5 * self.t @ r - np.log(np.diag(L)).sum() - 0.5 * n * LOG_2PI
         return State(r[:, None], R[None], float(evidence), (self.t - self.noise * r)[:, None])

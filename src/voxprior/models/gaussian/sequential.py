@@ -7,9 +7,9 @@
 ℓ(best) − ℓ(now) is the gain of adding (v was 0), re-estimating, or deleting (best is 0): one
 formula for Tipping & Faul's three. The largest gain is taken.
 
-Regression keeps P = ΦᵀΦ_a for the active columns a, so that only a new column costs a pass over Φ:
+Regression moves C⁻¹, S and Q by rank one, O(nM) a move, and rebuilds them when σ² changes:
 
-    Σ = (Φ_aᵀΦ_a/σ² + A)⁻¹,  S = (|φ|² − PΣPᵀ/σ²)/σ²,  Q = (Φᵀt − PΣΦ_aᵀt/σ²)/σ²
+    u = C⁻¹φ,  κ = δ/(1 + δS),  S_m − κ(φ_mᵀu)²,  Q_m − κQ φ_mᵀu         for v + δ in column φ
 
 Classification re-finds the mode after every move (B = diag π(1 − π)) and keeps a move only if the
 Laplace evidence rose:  Σ = (Φ_aᵀBΦ_a + A)⁻¹,  S = φᵀBφ − φᵀBΦ_aΣΦ_aᵀBφ,  Q = φᵀ(y − π).
@@ -19,7 +19,7 @@ symbol      variable            shape
 ==========  ==================  ==========
 v           v                   (M,)
 a           active              (A,)
-P           cross               (M, A)
+C⁻¹         inverse             (n, n)
 Σ           covariance          (A, A)
 ==========  ==================  ==========
 
@@ -30,12 +30,10 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit
 
 from voxprior.models.gaussian.basis import Basis
 from voxprior.models.gaussian.binary import factorise
-from voxprior.models.gaussian.regression import LOG_2PI
 from voxprior.models.gaussian.relevance import (
     LEAST_NOISE,
     GaussianTargets,
@@ -75,55 +73,66 @@ def _single(v: np.ndarray, q2: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 class _Gaussian:
-    """S, Q and evidence of regression from the active columns alone."""
+    """S, Q and evidence of regression: rebuilt when σ² changes, moved by rank one when a v does."""
 
-    def __init__(self, basis: Basis, t: np.ndarray):
+    def __init__(self, basis: Basis, t: np.ndarray, noise: float):
         self.basis, self.t = basis, t
-        self.norms = basis.energy(np.ones(basis.n_rows))
-        self.projected = basis.project(t)
-        self.cross: dict[int, np.ndarray] = {}
+        self.v = np.zeros(basis.n_columns)
+        self.K = np.zeros((basis.n_rows, basis.n_rows))
+        self.rebuild(noise)
 
-    def posterior(self, v: np.ndarray, noise: float):
-        """Active set, P, posterior weights and covariance, S, Q, log evidence."""
-        active = np.flatnonzero(v)
-        for j in active.tolist():
-            if j not in self.cross:
-                self.cross[j] = self.basis.project(self.basis.columns(np.array([j]))[:, 0])
-        P = (
-            np.array([self.cross[j] for j in active.tolist()])
-            .reshape(len(active), self.basis.n_columns)
-            .T
-        )
-        own = P[active]
-        root = np.sqrt(v[active])
-        # Scaled by V^½ the system is I + (positive semi-definite): safe for any unit of Φ.
-        L = factorise(np.eye(len(active)) + root[:, None] * own * root / noise)
-        b = self.projected[active]
-        half, half_b = (_forward(L, (root * right.T).T) for right in (P.T, b))
-        S = (self.norms - (half**2).sum(axis=0) / noise) / noise
-        Q = (self.projected - half.T @ half_b / noise) / noise
-        fit = (self.t @ self.t - half_b @ half_b / noise) / noise
+    def rebuild(self, noise: float) -> None:
+        """All from C = σ²I + ΦVΦᵀ afresh."""
+        self.noise = noise
+        state = GaussianTargets(self.t, noise).state(self.K, None)
+        self.inverse, self.residual = state.precision[0], state.residual[:, 0]
+        self.evidence = state.log_evidence
+        self.S = self.basis.energy(self.inverse)
+        self.Q = self.basis.project(self.residual)
+
+    def refresh(self) -> float:
+        """Clear the rounding error that rank-one moves gather; nothing is gained."""
+        self.K = self.basis.covariance(self.v)
+        self.rebuild(self.noise)
+        return 0.0
+
+    def move(self, j: int, new: float, gain: float) -> None:
+        """C + δφφᵀ has the inverse C⁻¹ − κ uuᵀ with u = C⁻¹φ, κ = δ/(1 + δS)."""
+        column = self.basis.columns(np.array([j]))[:, 0]
+        u = self.inverse @ column
+        delta = new - self.v[j]
+        kappa = delta / (1.0 + delta * self.S[j])
+        along, Q_j = self.basis.project(u), self.Q[j]
+        self.S = np.maximum(self.S - kappa * along**2, 0.0)
+        self.Q = self.Q - kappa * Q_j * along
+        self.inverse -= np.outer(kappa * u, u)
+        self.K += np.outer(delta * column, column)
+        self.residual = self.residual - kappa * Q_j * u
+        self.v[j] = new
+        self.evidence += gain
+
+    def move_all(self, new: np.ndarray, cost: float, rise: float) -> bool:
+        """Re-estimate the whole model at once if that gains more than the best single move."""
+        before, v, K = self.evidence - cost * np.count_nonzero(self.v), self.v, self.K
+        self.v = np.where(v > 0, new, 0.0)
+        self.refresh()
+        if self.evidence - cost * np.count_nonzero(self.v) > before + rise:
+            return True
+        self.v, self.K = v, K
+        self.rebuild(self.noise)
+        return False
+
+    def update_noise(self, scale: float) -> float:
+        """MacKay's σ² if it raises the evidence, else EM's, which always does; returns the gain."""
+        before, old = self.evidence, self.noise
+        gamma = float(self.v @ self.S)
+        squares = old**2 * float(self.residual @ self.residual)
         n = len(self.t)
-        log_determinant = n * np.log(noise) + 2.0 * np.log(np.diag(L)).sum()
-        return S, Q, float(-0.5 * (fit + log_determinant + n * LOG_2PI))
-
-    def best_noise(self, v: np.ndarray, noise: float, scale: float) -> float:
-        """σ² that maximises the evidence at this v, from the eigenvalues of the active part."""
-        active = np.flatnonzero(v)
-        part = self.basis.columns(active) * np.sqrt(v[active])
-        U, singular, _ = np.linalg.svd(part, full_matrices=False)
-        z2 = (U.T @ self.t) ** 2
-        outside = max(float(self.t @ self.t - z2.sum()), 0.0)
-        n, rank = len(self.t), len(singular)
-
-        def negative(log_noise: float) -> float:
-            total = singular**2 + np.exp(log_noise)
-            spread = (n - rank) * log_noise + outside / np.exp(log_noise)
-            return float((z2 / total + np.log(total)).sum() + spread)
-
-        bounds = (np.log(LEAST_NOISE * scale), np.log(2.0 * scale))
-        found = minimize_scalar(negative, bounds=bounds, method="bounded", options={"xatol": 1e-6})
-        return float(np.exp(found.x)) if found.fun < negative(np.log(noise)) else noise
+        for new in (squares / max(n - gamma, 1e-3), (squares + old * gamma) / n, old):
+            self.rebuild(float(np.clip(new, LEAST_NOISE * scale, 2.0 * scale)))
+            if self.evidence >= before - 1e-9 * abs(before):
+                break
+        return self.evidence - before
 
 
 def sequential_regression(
@@ -133,7 +142,7 @@ def sequential_regression(
     *,
     cost: float = 0.0,
     max_steps: int = 2000,
-    tol: float = 1e-5,
+    tol: float = 1e-3,
 ) -> Relevance:
     """Sparse Bayesian regression by the fast marginal likelihood.
 
@@ -148,24 +157,27 @@ def sequential_regression(
     max_steps, tol : int, float
         Stop when no move gains `tol` nats, or after `max_steps` moves.
     """
-    engine, learn = _Gaussian(basis, t), noise is None
     scale = float(t @ t) / len(t) or 1.0
-    sigma2 = 0.1 * scale if noise is None else noise
-    v = np.zeros(basis.n_columns)
-    S, Q, evidence = engine.posterior(v, sigma2)
+    engine = _Gaussian(basis, t, 0.1 * scale if noise is None else noise)
     path: list[float] = []
-    for _ in range(max_steps):
-        new, gain = best_moves(v, Q**2, S, cost)
+    for step in range(max_steps):
+        new, gain = best_moves(engine.v, engine.Q**2, engine.S, cost)
         j = int(np.argmax(gain))
-        if gain[j] < tol:
-            break
-        v[j] = new[j]
-        if learn:
-            sigma2 = engine.best_noise(v, sigma2, scale)
-        S, Q, evidence = engine.posterior(v, sigma2)
-        path.append(evidence)
-    state = GaussianTargets(t, sigma2).state(basis.covariance(v), None)
-    return Relevance(v, sigma2, state, np.array(path or [evidence]))
+        settled = gain[j] < tol
+        if not settled and not (
+            engine.v[j] > 0 and new[j] > 0 and engine.move_all(new, cost, float(gain[j]))
+        ):
+            # `gain` has the cost in; the evidence itself has not.
+            paid = cost * (float(new[j] > 0) - float(engine.v[j] > 0))
+            engine.move(j, float(new[j]), float(gain[j]) + paid)
+        # σ² costs a rebuild: every one of the first moves has it, then ever fewer, and every rest.
+        if settled or step < 10 or step % (5 if step < 50 else 25) == 0:
+            risen = engine.update_noise(scale) if noise is None else engine.refresh()
+            if settled and risen < tol:
+                break
+        path.append(engine.evidence)
+    state = GaussianTargets(t, engine.noise).state(basis.covariance(engine.v), None)
+    return Relevance(engine.v, engine.noise, state, np.array(path or [engine.evidence]))
 
 
 def _forward(L: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -218,7 +230,7 @@ def _logistic_mode(Phi: np.ndarray, y: np.ndarray, v: np.ndarray, w: np.ndarray)
 
 
 def sequential_logistic(
-    basis: Basis, y: np.ndarray, *, cost: float = 0.0, max_steps: int = 2000, tol: float = 1e-4
+    basis: Basis, y: np.ndarray, *, cost: float = 0.0, max_steps: int = 2000, tol: float = 1e-3
 ) -> Relevance:
     """Sparse Bayesian logistic regression (labels 0 and 1) by the fast marginal likelihood.
 
@@ -293,12 +305,21 @@ def _logistic_sufficiency(basis: Basis, v: np.ndarray, mode: _Mode):
 def _first_rise(
     v: np.ndarray, moves: tuple[np.ndarray, np.ndarray], attempt, now: float, tol: float
 ):
-    """The most promising move that really adds `tol` to the objective, or None."""
+    """The most promising move that really adds `tol` to the objective, or None.
+
+    Where that is a re-estimate, all columns in the model are re-estimated at once first.
+    """
     new, gain = moves
     order = np.argsort(-gain, kind="stable")[:MAX_TRIES]
-    for j in order[gain[order] > tol]:
-        proposal = v.copy()
-        proposal[j] = new[j]
+    order = order[gain[order] > tol]
+    proposals = []
+    if len(order) and v[order[0]] > 0:
+        proposals.append(np.where(v > 0, new, 0.0))
+    for j in order:
+        single = v.copy()
+        single[j] = new[j]
+        proposals.append(single)
+    for proposal in proposals:
         found, value = attempt(proposal)
         if value > now + tol:
             return proposal, found

@@ -1,0 +1,1 @@
+"""Rao and Marquand, probabilistic pattern recognition (PRoNTo course, 2017): its claims shown."""

@@ -1,0 +1,174 @@
+"""Gaussian processes and relevance vectors raced against scikit-learn, GPyTorch and RVM packages.
+
+``python -m benchmarks.speed.gaussian [--quick]`` writes ``gaussian.md``. Every contender fits the
+same float32 scans with its hyper-parameters optimised and predicts fresh scans; times are whole-fit
+times, kernel included. A peer that is not installed is left out and the table says so.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
+from sklearn.metrics import log_loss
+
+from benchmarks.measure import measure
+from benchmarks.tables import machine, save
+from voxprior import GPClassifier, GPRegressor, RVMClassifier, RVMRegressor
+
+HERE = Path(__file__).parent
+
+
+def scans(n: int, p: int, n_classes: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Training and test scans with a weak pattern a class, and a number that a pattern carries."""
+    rng = np.random.default_rng(seed)
+    patterns = rng.standard_normal((n_classes, p), dtype=np.float32) * np.float32(4 / np.sqrt(p))
+    out = {}
+    for part in ("train", "test"):
+        codes = np.arange(n) % n_classes
+        X = rng.standard_normal((n, p), dtype=np.float32) + patterns[codes]
+        amount = rng.standard_normal(n)
+        X += np.outer(amount, patterns[0]).astype(np.float32)
+        number = amount + 0.3 * rng.standard_normal(n)
+        out |= {f"X_{part}": X, f"y_{part}": codes, f"t_{part}": number}
+    return out
+
+
+def _linear(p: int) -> Any:
+    """The covariance of GPClassifier's linear kernel, in scikit-learn's words, units matched."""
+    return ConstantKernel(1.0 / p, (1e-12, 1e6)) * DotProduct(np.sqrt(p), "fixed")
+
+
+def classifiers(p: int, quick: bool) -> dict[str, Callable[[], Any]]:
+    """GP classifiers; the first is the base."""
+    return {
+        "scikit-learn GPC (Laplace, one-vs-rest)": lambda: GaussianProcessClassifier(_linear(p)),
+        "GPClassifier() (EP)": GPClassifier,
+        "GPClassifier(inference='laplace')": lambda: GPClassifier(inference="laplace"),
+    } | ({} if quick else _gpytorch("classifier"))
+
+
+def regressors(p: int, quick: bool) -> dict[str, Callable[[], Any]]:
+    """GP regression; the first is the base."""
+    kernel = _linear(p) + WhiteKernel(0.1, (1e-6, 1e3))
+    return {
+        "scikit-learn GPR": lambda: GaussianProcessRegressor(kernel, alpha=1e-8, normalize_y=True),
+        "GPRegressor()": GPRegressor,
+    } | ({} if quick else _gpytorch("regressor"))
+
+
+def relevance(task: str, quick: bool, n: int) -> dict[str, Callable[[], Any]]:
+    """Relevance vector machines with a linear kernel of the scans; the first is the base."""
+    fastrvm, em = _optional("fastrvm"), _optional("sklearn_rvm")
+    models: dict[str, Callable[[], Any]] = {}
+    classify = task == "classification"
+    if fastrvm is not None:
+        peer = fastrvm.RVC if classify else fastrvm.RVR
+        models[f"fastrvm {peer.__name__}"] = lambda: peer(kernel="linear", fit_intercept=True)
+    ours = RVMClassifier if classify else RVMRegressor
+    models[f"{ours.__name__}()"] = ours
+    models[f"{ours.__name__}('voxels')"] = lambda: ours("voxels")
+    # sklearn-rvm needs minutes for 100 scans and hours for 400 in classification.
+    if em is not None and not classify:
+        models["sklearn-rvm EMRVR"] = lambda: _Returning(em.EMRVR(kernel="linear", gamma="auto"))
+    return models
+
+
+class _Returning:
+    """sklearn-rvm's fit returns None; this one returns the fitted model."""
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Any:
+        """Fit and return the model."""
+        self.model.fit(X, y)
+        return self.model
+
+
+def _optional(name: str) -> Any:
+    """The module, or None where it is not installed."""
+    return None if find_spec(name) is None else import_module(name)
+
+
+def _gpytorch(kind: str) -> dict[str, Callable[[], Any]]:
+    if _optional("gpytorch") is None:
+        return {}
+    from benchmarks.speed.gpytorch_peer import TorchClassifier, TorchRegressor
+
+    if kind == "regressor":
+        return {"GPyTorch ExactGP (100 Adam steps)": TorchRegressor}
+    return {"GPyTorch Dirichlet GP (100 Adam steps)": TorchClassifier}
+
+
+def race(models: dict[str, Callable], data: dict, target: str, repeats: int) -> list[dict]:
+    """Rows of one problem: seconds, how many times faster than the base, and held-out quality."""
+    rows, base = [], None
+    for name, make in models.items():
+        ours = name.startswith(("GPC", "GPR", "RVM"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            took = measure(
+                lambda make=make: make().fit(data["X_train"], data[f"{target}_train"]),
+                repeats=repeats if ours else 1,
+                warm_up=ours,
+            )
+            model = took.value
+            quality = _quality(model, data, target)
+        base = took.seconds if base is None else base
+        rows.append({
+            "method": name, "fit, s": took.seconds,
+            "times faster than the first": base / took.seconds,
+            "peak MB beyond the input": took.peak_mb, **quality,
+        })  # fmt: skip
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _quality(model: Any, data: dict, target: str) -> dict[str, float | None]:
+    X, y = data["X_test"], data[f"{target}_test"]
+    predicted = model.predict(X)
+    if target == "t":
+        return {"correlation, test": float(np.corrcoef(predicted, y)[0, 1])}
+    loss = log_loss(y, model.predict_proba(X)) if hasattr(model, "predict_proba") else None
+    return {"accuracy, test": float((predicted == y).mean()), "log-loss, test": loss}
+
+
+def main(argv: list[str] | None = None) -> dict[str, list[dict]]:
+    """Write and return the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small size, for a smoke test")
+    parser.add_argument("--output", type=Path, default=HERE / "gaussian.md")
+    options = parser.parse_args(argv)
+    sizes, p = ([20], 500) if options.quick else ([100, 400], 80_000)
+    repeats = 1 if options.quick else 3
+    sections: dict[str, list[dict]] = {}
+    for n in sizes:
+        for n_classes in (2, 3):
+            data = scans(n, p, n_classes)
+            title = f"{n_classes}-class classification, {n} scans"
+            sections[title] = race(classifiers(p, options.quick), data, "y", repeats)
+        data = scans(n, p, 2)
+        sections[f"regression, {n} scans"] = race(regressors(p, options.quick), data, "t", repeats)
+        for task, target in (("classification", "y"), ("regression", "t")):
+            models = relevance(task, options.quick, n)
+            sections[f"relevance vectors, {task}, {n} scans"] = race(models, data, target, repeats)
+    missing = [name for name in ("fastrvm", "sklearn_rvm", "gpytorch") if find_spec(name) is None]
+    note = (
+        f"{p:,} voxels, float32; hyper-parameters optimised; best of {repeats} for ours after a "
+        f"warm-up, one run for peers. {machine('fastrvm', 'sklearn-rvm', 'gpytorch', 'torch')}."
+        + (f" Not installed, left out: {', '.join(missing)}." if missing else "")
+        + " sklearn-rvm's classifier is left out: it needs minutes for 100 scans and fails on 400."
+    )
+    save(options.output, "Speed: Gaussian processes and relevance vectors", sections, note)
+    return sections
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Pictures of Gaussian processes and relevance vectors: evidence, weights, relevance.
+
+Every function takes plain arrays and returns a matplotlib Figure.
+
+| symbol | variable | shape |
+|---|---|---|
+| log p(y given θ) | `surface` | (a,) or (a, b) |
+| E[w], sd[w] | `weight`, `deviation` | (V,) |
+| evidence after each move | `paths` | one (steps,) a machine |
+| α, precision of a relevant weight | `alpha` | (R,) |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "evidence_path", "evidence_surface", "relevance", "weight_summary"]
+
+# Evidence more than this many nats below the best is drawn as one colour: it is out of the
+# question.
+DEPTH = 20.0
+
+
+def evidence_surface(
+    surface: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike | None = None,
+    *,
+    best: Sequence[float] | None = None,
+    names: Sequence[str] = ("log scale", "log noise"),
+) -> Figure:
+    """Draw the log evidence over one hyper-parameter (a curve) or two (a map), and its maximiser.
+
+    Parameters
+    ----------
+    surface : array of shape (a,) or (a, b)
+        Log evidence, as `evidence_surface` of the estimators gives it.
+    first, second : arrays of shape (a,) and (b,)
+        Values of the hyper-parameters.
+    best : sequence of float, optional
+        Where the fit ended.
+    names : sequence of str
+        Axis labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grid = np.linspace(-1, 1, 5)
+    >>> figure = evidence_surface(-(grid[:, None] ** 2) - grid**2, grid, grid, best=(0, 0))
+    >>> figure.axes[0].get_xlabel()
+    'log scale'
+    """
+    from matplotlib.figure import Figure
+
+    surface, first = np.asarray(surface, dtype=float), np.asarray(first, dtype=float)
+    expected = (len(first),) if second is None else (len(first), len(np.asarray(second)))
+    if surface.shape != expected:
+        raise ValueError(f"surface must have shape {expected} as its axes, got {surface.shape}.")
+    figure = Figure(figsize=(4.4, 3.4), layout="constrained")
+    axis = figure.subplots()
+    axis.set_xlabel(names[0])
+    if second is None:
+        axis.plot(first, surface, color="C0")
+        axis.set_ylabel("log evidence, nats")
+        if best is not None:
+            axis.axvline(best[0], color="0.4", linestyle="--", linewidth=1)
+        return figure
+    top = np.nanmax(surface)
+    levels = top - np.linspace(DEPTH, 0, 21)
+    shown = np.clip(surface, top - DEPTH, top).T
+    filled = axis.contourf(first, np.asarray(second), shown, levels=levels, cmap="viridis")
+    figure.colorbar(filled, label="log evidence, nats")
+    axis.set_ylabel(names[1])
+    if best is not None:
+        axis.plot(best[0], best[1], marker="+", color="white", markersize=12)
+    return figure
+
+
+def weight_summary(weight: ArrayLike, deviation: ArrayLike, n_shown: int = 40) -> Figure:
+    """Draw how sure the weights are: the largest with two deviations, and all as a distribution.
+
+    Parameters
+    ----------
+    weight, deviation : arrays of shape (V,)
+        Posterior mean and standard deviation of every voxel's weight.
+    n_shown : int
+        Weights drawn one by one, the surest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> figure = weight_summary(np.array([0.5, -2.0, 0.1]), np.ones(3))
+    >>> [axis.get_title() for axis in figure.axes]
+    ['surest weights', 'all 3 voxels']
+    """
+    from matplotlib.figure import Figure
+
+    weight, deviation = np.asarray(weight, dtype=float), np.asarray(deviation, dtype=float)
+    if weight.shape != deviation.shape or weight.ndim != 1:
+        raise ValueError(
+            f"weight and deviation must be (V,) and alike, got {weight.shape}, {deviation.shape}."
+        )
+    ratio = weight / np.where(deviation > 0, deviation, np.inf)
+    order = np.argsort(-np.abs(ratio), kind="stable")[:n_shown]
+    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+    where = np.arange(len(order))
+    bars = {"fmt": "o", "markersize": 3, "color": "C0"}
+    left.errorbar(where, weight[order], yerr=2 * deviation[order], **bars)
+    left.axhline(0, color="0.6", linewidth=0.8)
+    left.set(title="surest weights", xlabel="voxel, by |mean| / sd", ylabel="weight, ± 2 sd")
+    right.hist(ratio, bins=min(60, max(5, len(ratio) // 20)), color="C0")
+    right.set(title=f"all {len(ratio):,} voxels", xlabel="mean / sd", ylabel="voxels")
+    return figure
+
+
+def evidence_path(paths: Sequence[ArrayLike], labels: Sequence[Any] | None = None) -> Figure:
+    """Draw the log evidence after every move or update, one line a machine.
+
+    Examples
+    --------
+    >>> figure = evidence_path([[-9.996, -4.860, -4.809]], labels=["age"])
+    >>> len(figure.axes[0].lines)
+    1
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.4, 3.0), layout="constrained")
+    axis = figure.subplots()
+    for k, path in enumerate(paths):
+        values = np.asarray(path, dtype=float)
+        name = None if labels is None else str(labels[k])
+        axis.plot(np.arange(1, len(values) + 1), values, marker=".", label=name)
+    axis.set(xlabel="move", ylabel="log evidence, nats")
+    if labels is not None and len(labels) > 1:
+        axis.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sample") -> Figure:
+    """Draw which samples or voxels are relevant, by the standard deviation 1/√α of their weights.
+
+    Parameters
+    ----------
+    alpha : array of shape (R,) or (C, R)
+        Precisions; infinite where a class does not use a column.
+    indices : array of shape (R,)
+        Which samples or voxels.
+    total : int
+        How many there were.
+    what : str
+        "sample" or "voxel".
+
+    Examples
+    --------
+    >>> figure = relevance([1.0, 4.0], [3, 17], 40)
+    >>> figure.axes[0].get_title()
+    '2 of 40 samples relevant'
+    """
+    from matplotlib.figure import Figure
+
+    alpha, indices = np.atleast_2d(np.asarray(alpha, dtype=float)), np.asarray(indices)
+    if alpha.shape[1] != len(indices):
+        raise ValueError(f"alpha has {alpha.shape[1]} columns for {len(indices)} indices.")
+    figure = Figure(figsize=(6.0, 2.6), layout="constrained")
+    axis = figure.subplots()
+    for k, row in enumerate(alpha):
+        used = np.isfinite(row)
+        if used.any():
+            axis.vlines(indices[used], 0, row[used] ** -0.5, color=f"C{k % 10}", linewidth=1.5)
+    axis.set(
+        title=f"{len(indices):,} of {total:,} {what}s relevant",
+        xlabel=what, ylabel="1/√α", xlim=(-0.5, total - 0.5),
+    )  # fmt: skip
+    axis.set_ylim(bottom=0)
+    return figure
+
+
+def draw(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Figure]:
+    """Draw what a report shows of a fitted model: its evidence, and weights or relevance."""
+    if hasattr(model, "relevance_"):
+        return _draw_relevance(model)
+    shown = {}
+    theta = np.atleast_2d(model.theta_)[0]
+    steps = np.linspace(-3.0, 3.0, 25)
+    curve = model.evidence_surface(theta[0] + steps)
+    shown["Evidence by kernel scale"] = evidence_surface(curve, theta[0] + steps, best=theta)
+    maps = {} if model.kernel == "precomputed" else model.voxel_maps()
+    for name, weight in maps.items():
+        if name.startswith("weight") and not name.startswith("weight_sd"):
+            label = name.removeprefix("weight")
+            title = f"Weights and their doubt{label.replace(':', ', ')}"
+            shown[title] = weight_summary(weight, maps[f"weight_sd{label}"])
+    return shown
+
+
+def _draw_relevance(model: Any) -> dict[str, Figure]:
+    several = isinstance(model.evidence_path_, list)
+    paths = model.evidence_path_ if several else [model.evidence_path_]
+    what = "voxel" if model.basis == "voxels" else "sample"
+    total = model.n_features_in_ if what == "voxel" else len(model.design_)
+    return {
+        "Evidence by move": evidence_path(paths, model.classes_ if several else None),
+        f"Relevant {what}s": relevance(model.alpha_, model.relevance_, total, what),
+    }

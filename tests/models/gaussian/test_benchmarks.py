@@ -1,0 +1,29 @@
+"""The benchmarks of the Gaussian family run, in their quick form, and show what they claim."""
+
+import numpy as np
+from benchmarks.papers.rao2017 import claims
+from benchmarks.papers.rao2017 import run as rao2017
+from benchmarks.speed import gaussian as speed
+
+
+def test_claims_run(tmp_path):
+    tables = rao2017.main(
+        ["--quick", "--output", str(tmp_path / "r.md"), "--figures", str(tmp_path)]
+    )
+    assert (tmp_path / "evidence.png").exists()
+    for row in tables["Reject: accuracy among the most confident"]:
+        assert row["accuracy, 25% answered"] > row["accuracy, 100% answered"]
+    before, after = tables["Prevalence: one patient in ten"]
+    assert after["log-loss"] < before["log-loss"]
+    assert tables["Severity"][0]["lowest of all studies"] > 0.3
+
+
+def test_speed_runs(tmp_path):
+    tables = speed.main(["--quick", "--output", str(tmp_path / "s.md")])
+    assert all(np.isfinite(row["fit, s"]) for rows in tables.values() for row in rows)
+
+
+def test_calibration_error_of_known_cases():
+    p = np.array([[0.75, 0.25]] * 4)
+    assert claims.calibration_error(p, np.array([0, 0, 0, 1])) == 0
+    assert claims.calibration_error(p, np.zeros(4, dtype=int)) == 0.25

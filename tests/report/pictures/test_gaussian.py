@@ -1,0 +1,64 @@
+"""Pictures of the Gaussian family: what is drawn is what was given."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from voxprior import GPClassifier, GPRegressor, RVMClassifier, RVMRegressor
+from voxprior.report.pictures.gaussian import (
+    draw,
+    evidence_path,
+    evidence_surface,
+    relevance,
+    weight_summary,
+)
+
+
+def test_evidence_curve_and_map(rng):
+    grid = np.linspace(-2, 2, 9)
+    curve = evidence_surface(-(grid**2), grid, best=[0.0])
+    np.testing.assert_array_equal(curve.axes[0].lines[0].get_ydata(), -(grid**2))
+    surface = evidence_surface(
+        -100 * (grid[:, None] ** 2) - grid[:5] ** 2, grid, grid[:5], best=(0, 0)
+    )
+    assert surface.axes[0].get_ylabel() == "log noise"
+    with pytest.raises(ValueError, match="surface must have shape"):
+        evidence_surface(np.zeros((3, 4)), grid, grid)
+
+
+def test_weights_are_ordered_by_how_sure_they_are():
+    figure = weight_summary(np.array([3.0, 1.0, -2.0]), np.array([3.0, 0.1, 1.0]))
+    line = figure.axes[0].lines[0]
+    np.testing.assert_array_equal(line.get_ydata(), [1.0, -2.0, 3.0])
+    with pytest.raises(ValueError, match="alike"):
+        weight_summary(np.ones(3), np.ones(4))
+
+
+def test_paths_and_relevance():
+    figure = evidence_path([[-3.0, -2.0], [-4.0, -1.0, -0.5]], labels=["a", "b"])
+    assert [len(line.get_xdata()) for line in figure.axes[0].lines] == [2, 3]
+    picture = relevance([[1.0, np.inf], [4.0, 4.0]], [2, 9], 10, "voxel")
+    assert picture.axes[0].get_title() == "2 of 10 voxels relevant"
+    with pytest.raises(ValueError, match="columns"):
+        relevance([1.0], [1, 2], 3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GPClassifier(),
+        GPClassifier(inference="laplace"),
+        GPClassifier("rbf"),
+        GPRegressor(),
+        RVMClassifier(),
+        RVMClassifier("voxels"),
+        RVMClassifier(multiclass="softmax"),
+        RVMRegressor("voxels"),
+    ],
+)
+def test_every_estimator_is_drawn(model, rng):
+    X, codes = rng.normal(size=(18, 12)), np.arange(18) % 3
+    X[:, 0] += 2 * codes
+    shown = draw(model.fit(X, codes), X, codes)
+    assert shown
+    assert all(isinstance(figure, Figure) for figure in shown.values())
