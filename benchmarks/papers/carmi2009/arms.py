@@ -60,7 +60,7 @@ def accuracies(methods: dict, X, y, cv, groups=None) -> dict[str, np.ndarray]:
     """Accuracy of every fold, by method."""
     folds = list(cv.split(X, y, groups))
     return {
-        name: cross_validate(model, X, y, groups, folds, n_jobs=2).scores["accuracy"].to_numpy()
+        name: cross_validate(model, X, y, groups, folds).scores["accuracy"].to_numpy()
         for name, model in methods.items()
     }
 
