@@ -55,7 +55,26 @@ def _on_chains(quick: bool) -> dict[str, float]:
     return arms.pooled(rounds)
 
 
+def bias_and_compression(quick: bool) -> list[dict]:
+    """Plain and compressed fields under a free and a penalised bias, on Haxby block means."""
+    rows = []
+    for bias in ("centered", "penalized"):
+        for gamma in (1.0, 10.0):
+            methods = {
+                name: RandomFieldClassifier(
+                    100, gamma=gamma, compression=rho, bias=bias, temperature=1.0
+                )
+                for name, rho in (("plain", None), ("compressed", 1.0))
+            }
+            rows.append({"bias": bias, "gamma": gamma, **_haxby_pairs(methods, quick)})
+    return rows
+
+
 def _on_haxby(quick: bool) -> dict[str, float]:
+    return _haxby_pairs(_methods(100), quick)
+
+
+def _haxby_pairs(methods: dict, quick: bool) -> dict[str, float]:
     data = datasets.haxby_vt(volumes=False)
     X = datasets.standardize_by(data.X, data.run)
     pairs = list(combinations(np.unique(data.y), 2))
@@ -65,5 +84,5 @@ def _on_haxby(quick: bool) -> dict[str, float]:
         if quick:
             part &= np.isin(data.run, np.unique(data.run)[:4])
         cv = LeaveOneGroupOut()
-        rounds.append(arms.accuracies(_methods(100), X[part], data.y[part], cv, data.run[part]))
+        rounds.append(arms.accuracies(methods, X[part], data.y[part], cv, data.run[part]))
     return arms.pooled(rounds)

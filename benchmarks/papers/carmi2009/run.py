@@ -33,6 +33,10 @@ SECTIONS: dict[str, tuple[str, Callable[[bool], list[dict]]]] = {
     "means": ("Connectivity or means", chain.connectivity_or_means),
     "adaptation": ("Adaptation to the scans left out", chain.adaptation),
     "choices": ("One choice at a time, strength fixed at gamma = 10, rho = 1", choices.run),
+    "bias": (
+        "A penalised bias flatters compression (Haxby block means)",
+        choices.bias_and_compression,
+    ),
     "starplus": (
         "Picture against sentence, 80 nodes of seven regions, two-out",
         scans.picture_or_sentence,
