@@ -246,6 +246,8 @@ def test_maps_and_structure(rng):
     path = model.trajectory(X[:3], "a", "b")
     assert path.running_mean.shape == (3, 7)
     assert (path.limit >= 0).all()
+    with pytest.raises(ValueError, match="among the classes"):
+        model.trajectory(X[:3], "a", "c")
 
 
 def test_trajectory_tends_to_the_divergence(rng):

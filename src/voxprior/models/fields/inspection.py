@@ -92,7 +92,12 @@ class Inspection:
         """
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        pair = [int(np.flatnonzero(self.classes_ == name)[0]) for name in (label, against)]
+        known = self.classes_.tolist()
+        if label not in known or against not in known:
+            raise ValueError(
+                f"label and against must be among the classes {known}. Got {label!r}, {against!r}."
+            )
+        pair = [known.index(label), known.index(against)]
         return ratio_trajectory(
             self._nodes().take(X), self.coef_[pair], self.intercept_[pair], self.noise_[pair]
         )
