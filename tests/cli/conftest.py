@@ -67,7 +67,7 @@ def refused(run):
 def bare_report(monkeypatch):
     """Write a page without content, where a test looks at other things; it saves a second each."""
 
-    def bare(self, result, title, **parts):
+    def bare(self, result, title, data=None, **parts):
         summary = {"headline": {"text": title, "detail": ""}}
         return SimpleNamespace(summary=summary, save=lambda path: path.write_text(title))
 

@@ -22,7 +22,7 @@ def test_maps_and_a_table(run_json, study, mask, tmp_path):
         "maps",
     }
     result = Result.from_json(out / "result.json")
-    assert found["scores"]["accuracy"]["mean"] == pytest.approx(result.scores["accuracy"].mean())
+    assert found["scores"]["accuracy"]["value"] == pytest.approx(result.pooled()["accuracy"])
     assert found["scores"]["accuracy"]["chance"] == 0.5
     assert found["n_samples"] == 12
     table = pd.read_csv(out / "predictions.tsv", sep="\t")
@@ -226,4 +226,4 @@ def test_haxby_slice(run_json, data_folder, tmp_path, bare_report):
         "--out", tmp_path / "out",
     )  # fmt: skip
     assert found["n_folds"] == 12
-    assert found["scores"]["accuracy"]["mean"] > 0.9
+    assert found["scores"]["accuracy"]["value"] > 0.9

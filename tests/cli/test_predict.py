@@ -73,6 +73,27 @@ def test_trials_of_a_new_run(run, runs, mask, tmp_path, bare_report):
     assert len(predicted(run, model, new)) == 24
 
 
+def test_covariates_of_new_scans(run, refused, study, maps, tmp_path, bare_report):
+    table = maps.parent / "participants.tsv"
+    out = tmp_path / "out"
+    fixed = ["--covariates", "age,site", "--allow", "labels-confounded", "--model", "logistic"]
+    result = run("decode", *study, *fixed, "--out", out)
+    assert result.exit_code == 0, result.output
+    model, scans = out / "model.skops", maps / "sub-0[12]_map.nii.gz"
+    assert "give them for new images" in refused("predict", model, scans)
+    found = predicted(run, model, scans, "--covariates", table)
+    assert len(found) == 2
+    frame = pd.read_csv(table, sep="\t")
+    frame["age"] += 30
+    frame.to_csv(table, sep="\t", index=False)
+    older = predicted(run, model, scans, "--covariates", table)
+    assert (older["p_ill"] != found["p_ill"]).all()
+    frame[1:].to_csv(table, sep="\t", index=False)
+    assert "sub-01_map.nii.gz: has no row" in refused(
+        "predict", model, scans, "--covariates", table
+    )
+
+
 def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     scans = maps / "*.nii.gz"
     assert "no such model" in refused("predict", tmp_path / "absent.skops", scans)
@@ -92,4 +113,6 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     (model.parent / "result.json").unlink()
     assert "--train-priors" in refused("predict", model, scans, "--priors", "ill=.5,well=.5")
     assert "would have no effect" in refused("predict", model, scans, "--delay", 3)
+    table = maps.parent / "participants.tsv"
+    assert "without any" in refused("predict", model, scans, "--covariates", table)
     assert "cannot be written" in refused("predict", model, scans, "--out", "/dev/null/a.tsv")

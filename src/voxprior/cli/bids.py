@@ -352,11 +352,11 @@ def _show(found: dict[str, Any]) -> None:
     console = Console()
     if found["level"] == "participant":
         table = Table(box=box.SIMPLE)
-        for column in ("participant", "score", "mean", "chance"):
+        for column in ("participant", "score", "value", "chance"):
             table.add_column(column)
         for label, one in found["participants"].items():
             name, score = next(iter(one["scores"].items()))
-            table.add_row(label, name, number(score["mean"]), number(score["chance"]))
+            table.add_row(label, name, number(score["value"]), number(score["chance"]))
         console.print(table)
     else:
         tests = found["second_level"]

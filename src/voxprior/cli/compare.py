@@ -172,7 +172,7 @@ def _write(
     report = decoder.generate_report(
         results[best],
         f"{best}, the best of {len(results)} models: {subject(data)}",
-        names=data.names,
+        data,
         beside=[_as_table(comparison)],
         learning=curve,
         done=facts(data),
@@ -195,15 +195,17 @@ def _write(
 
 
 def _columns(comparison: pd.DataFrame) -> list[str]:
-    unwanted = ("model", "baseline", "against", "difference", "p", "seconds", "brier")
-    return [name for name in comparison.columns if name not in unwanted]
+    """Scores to print: the one that ranks, and those that say something else."""
+    ranking = "balanced_accuracy" if comparison.columns[2] == "balanced_accuracy" else "accuracy"
+    wanted = (ranking, "log_loss", "auc", "r2", "mae")
+    return [name for name in comparison.columns if name in wanted]
 
 
 def _cells(comparison: pd.DataFrame) -> list[list[str]]:
     rows = []
     for row in comparison.to_dict("records"):
-        name = f"{row['model']} (baseline)" if row["baseline"] else str(row["model"])
-        gain = "-" if row["against"] is None else f"{row['difference']:+.3f}"
+        name = f"{row['model']} *" if row["baseline"] else str(row["model"])
+        gain = "-" if row["difference"] != row["difference"] else f"{row['difference']:+.3f}"
         scores = [number(row[c]) for c in _columns(comparison)]
         rows.append([name, *scores, gain, number(row["p"]), f"{row['seconds']:.1f}"])
     return rows
@@ -217,10 +219,8 @@ def _headings(comparison: pd.DataFrame) -> list[str]:
 def _caption(comparison: pd.DataFrame) -> str:
     against = comparison["against"].dropna()
     if not len(against):
-        return "all models on the same folds"
-    return (
-        f"gain over the best baseline, {against.iloc[0]}, and its two-sided p (paired sign flips)"
-    )
+        return "* flat baseline"
+    return f"* flat baseline; gain over {against.iloc[0]}, and its two-sided p by sign flips"
 
 
 def _as_table(comparison: pd.DataFrame) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _show(comparison: pd.DataFrame, failures: dict[str, str], what: str, out: Pa
     console = Console()
     table = Table(title=what, caption=_caption(comparison), box=box.SIMPLE)
     for heading in _headings(comparison):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
+        table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
     for row in _cells(comparison):
         table.add_row(*row)
     console.print(table)

@@ -94,10 +94,10 @@ def _write_maps(results: dict[str, Result], truth: Any, data: Dataset, out: Path
 def _write_report(name: str, result: Result, data: Dataset, scans: int, out: Path) -> Path:
     from voxprior.decoder import Decoder
 
-    train, _ = _fold(data, scans)
-    decoder = Decoder(make_model(name)).fit(data.take(train))
+    training = data.take(_fold(data, scans)[0])
+    decoder = Decoder(make_model(name)).fit(training)
     title = f"{name}: a simulated brain from {scans} scans a class"
-    return decoder.generate_report(result, title).save(out / "report.html")
+    return decoder.generate_report(result, title, training, names=()).save(out / "report.html")
 
 
 def _print(
@@ -124,11 +124,7 @@ def _print(
     if as_json:
         print(json.dumps({"rows": rows, "best": best, "folder": str(out), "report": str(page)}))
         return
-    table = Table(
-        title=f"{data.space.n_voxels:,} voxels, {scans} training scans a class, "
-        f"{2 * TEST_SCANS} test scans",
-        caption="chance: accuracy .50, log-loss .69",
-    )
+    table = Table(caption="chance: accuracy .50, log-loss .69")
     table.add_column("model")
     for column in ("accuracy", "log-loss", "seconds"):
         table.add_column(column, justify="right")
@@ -136,6 +132,11 @@ def _print(
         numbers = (f"{row[key]:.2f}" for key in ("accuracy", "log_loss", "seconds"))
         table.add_row(row["model"], *numbers)
     console = Console()
+    console.print(
+        f"A simulated brain of {data.space.n_voxels:,} voxels: {scans} scans a class to train, "
+        f"{TEST_SCANS} a class to test",
+        highlight=False,
+    )
     console.print(table)
     for what, where in {
         "Maps": f"{out}/<model>.nii.gz",

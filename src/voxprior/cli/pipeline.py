@@ -86,8 +86,9 @@ def decode_dataset(
         decoder.fit(data)
     with Console(stderr=True).status("writing the report"):
         tables += beside(result) if beside else []
-        parts = {"names": data.names, "done": facts(data), "permutation": test, "beside": tables}
-        report = decoder.generate_report(result, title, **parts)
+        report = decoder.generate_report(
+            result, title, data, done=facts(data), permutation=test, beside=tables
+        )
         _write(decoder, data, result, report, folder, naming)
     found = {"title": title, **told(result), "headline": report.summary["headline"]}
     if test is not None:
@@ -201,21 +202,23 @@ def subject(data: Dataset) -> str:
 
 
 def told(result: Result) -> dict[str, Any]:
-    """Return the scores of a Result for programs: mean, interval, chance, and the findings."""
+    """Return the scores of a Result for programs: value, interval, chance, and the findings."""
     from voxprior.report.summary import chance_level
     from voxprior.validation.intervals import interval
     from voxprior.validation.result import plain
 
-    scores = {}
-    for name in result.score_names:
-        found = interval(result, name)
-        scores[name] = {
-            "mean": result.scores[name].mean(),
-            "low": found.low,
-            "high": found.high,
-            "interval": found.method,
+    found = {name: interval(result, name) for name in result.score_names}
+    scores = {
+        name: {
+            "value": one.estimate,
+            "low": one.low,
+            "high": one.high,
+            "interval": one.method,
             "chance": chance_level(result, name),
         }
+        for name, one in found.items()
+        if one.estimate == one.estimate  # a decoder without probabilities has no log-loss
+    }
     return plain(
         {
             "model": result.settings["estimator"],
@@ -236,12 +239,12 @@ def show(found: dict[str, Any], page: Path) -> None:
 
     console = Console()
     table = Table(title=found["title"], box=box.SIMPLE, title_justify="left")
-    for column in ("score", "mean", "95 % interval", "chance"):
+    for column in ("score", "value", "95 % interval", "chance"):
         table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
     for name, score in found["scores"].items():
         limits = "-" if score["low"] is None else f"{score['low']:.3f} to {score['high']:.3f}"
         table.add_row(
-            name.replace("_", " "), number(score["mean"]), limits, number(score["chance"])
+            name.replace("_", " "), number(score["value"]), limits, number(score["chance"])
         )
     console.print(table)
     if found["headline"]["detail"]:
@@ -251,4 +254,6 @@ def show(found: dict[str, Any], page: Path) -> None:
 
 def number(value: float | None) -> str:
     """Three decimals, or a dash."""
-    return "-" if value is None or value != value else f"{value:.3f}"
+    if value is None or value != value:
+        return "-"
+    return f"{round(value, 3) + 0.0:.3f}"  # never -0.000

@@ -1,7 +1,7 @@
 """``voxprior predict``: new images through a model that ``voxprior decode`` wrote."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,13 @@ def predict(
     ] = None,
     surface: Annotated[
         list[str] | None, typer.Option(help="Mesh of GIFTI images, as in voxprior decode.")
+    ] = None,
+    covariates: Annotated[
+        Path | None,
+        typer.Option(help="Table with the covariates of these scans, where the model has some."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Column of that table that names the file or subject.")
     ] = None,
     costs: Annotated[
         Path | None,
@@ -75,6 +82,8 @@ def predict(
     decoder = Decoder.load(model)
     with Console(stderr=True).status("reading images"):
         data = _read(decoder, images, events, surface, trials)
+    if covariates is not None:
+        data = _with_covariates(data, decoder, covariates, key)
     table = _predictions(decoder, data)
     deciding = {"costs": costs, "priors": priors, "reject": reject, "train_priors": train_priors}
     if any(value is not None for value in deciding.values()):
@@ -92,6 +101,19 @@ def _read(decoder: Any, images: Any, events: Any, surface: Any, trials: Trials) 
         settings = {"images": decoder.masker_, "mesh": mesh(surface), "label_column": None}
         return read_runs(files, events, None, trials, **settings)
     return load_maps(files, images=decoder.masker_, mesh=mesh(surface))
+
+
+def _with_covariates(data: Any, decoder: Any, path: Path, key: str | None) -> Any:
+    """Give every scan its covariates; the table may have rows of others."""
+    from voxprior.images import join_table
+
+    if decoder.covariates_ is None:
+        raise ValueError("--covariates: would have no effect; the model was trained without any.")
+    wanted = list(decoder.covariates_.levels)
+    joined = join_table(data.names, path, covariates=wanted, key=key, unmatched="drop")
+    if len(joined.positions) < data.n_samples:
+        raise ValueError(f"Every scan needs its covariates. {joined.dropped[0]}.")
+    return replace(data, covariates=joined.covariates)
 
 
 def _predictions(decoder: Any, data: Any) -> Any:
