@@ -20,6 +20,7 @@ from sklearn.metrics import log_loss
 
 from voxprior import GPClassifier
 from voxprior.report.maps import draw_maps
+from voxprior.report.pictures.gaussian import evidence_surface
 from voxprior.simulate import smooth_maps
 
 data = smooth_maps((14, 14, 8), n_samples=500, n_classes=3, strength=4, random_state=0)
@@ -54,12 +55,8 @@ axes[0].set_ylabel("true probability")
 # Evidence as a function of the kernel's scale: the fit is at its top.
 
 model = models["Gaussian process"]
-log_scale = np.linspace(-3, 4, 29)
-evidence = model.evidence_surface(log_scale)
-surface, ax = plt.subplots(figsize=(4.6, 3.2), layout="constrained")
-ax.plot(log_scale, evidence)
-ax.axvline(model.theta_[0], color="C3", linestyle="--")
-ax.set(xlabel="log scale of the kernel", ylabel="log evidence")
+log_scale = model.theta_[0] + np.linspace(-3, 3, 25)
+evidence = evidence_surface(model.evidence_surface(log_scale), log_scale, best=model.theta_)
 
 # %%
 # What the model used for class 0. Weights tell which combination of voxels decides; the pattern

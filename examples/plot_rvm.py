@@ -12,11 +12,11 @@ The method is explained on its :doc:`page </families/gaussian>`.
 # %%
 # Six voxels among 800 differ between two classes.
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from voxprior import GPClassifier, RVMClassifier
 from voxprior.report import draw_maps
+from voxprior.report.pictures.gaussian import evidence_path, relevance
 from voxprior.simulate import blobs
 from voxprior.validation import FewShotSplit, cross_validate
 
@@ -53,7 +53,5 @@ slices = draw_maps(data.space, {"truth": data.truth["signal"], "weights": weight
 # precision is set anew, or it is let go.
 
 samples = RVMClassifier().fit(data.X, data.y)
-print(f"{len(samples.relevance_)} of {len(data.y)} samples are relevant")
-path, ax = plt.subplots(figsize=(4.8, 3.2), layout="constrained")
-ax.plot(samples.evidence_path_)
-ax.set(xlabel="move", ylabel="log evidence")
+path = evidence_path([samples.evidence_path_])
+kept = relevance(samples.alpha_, samples.relevance_, len(data.y))
