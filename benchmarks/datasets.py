@@ -1,6 +1,7 @@
 """Where the real data sets are and how they are read; they are never part of the project.
 
-They are looked for in the folder named by ``VOXPRIOR_DATA``, else in ``../shared/data`` beside the project.
+They are looked for in the folder named by ``VOXPRIOR_DATA``, else in ``../shared/data`` beside the
+project.
 """
 
 import os
@@ -34,7 +35,7 @@ def folder(name: str) -> Path:
 
 
 def haxby_vt(volumes: bool = True) -> Patterns:
-    """Haxby 2001, subject 1, ventral temporal: 864 volumes (9 a block), or 96 block means; raw values."""
+    """Haxby 2001, subject 1, ventral temporal: 864 raw volumes (9 a block), or 96 block means."""
     name = "trials" if volumes else "patterns"
     with np.load(folder("haxby_vt") / f"haxby_subj1_vt_{name}.npz") as data:
         mask = np.zeros(data["mask_dim"], dtype=bool)

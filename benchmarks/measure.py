@@ -1,4 +1,4 @@
-"""Time and peak memory of one call, measured so that peers in the same run can be compared as ratios."""
+"""Time and peak memory of one call, so that peers in the same run can be compared as ratios."""
 
 import gc
 import threading
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Measured(NamedTuple):
-    """Best wall-clock seconds, peak resident megabytes above the start, and the last return value."""
+    """Best wall-clock seconds, peak resident megabytes above the start, last return value."""
 
     seconds: float
     peak_mb: float

@@ -15,7 +15,8 @@ def machine(*packages: str) -> str:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             versions.append(f"{package} absent")
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; {', '.join(versions)}"
+    python = f"Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {platform.machine()}, {python}; {', '.join(versions)}"
 
 
 def markdown(rows: Sequence[Mapping[str, object]]) -> str:

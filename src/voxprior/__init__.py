@@ -1,6 +1,7 @@
 """voxprior decodes brain images from handfuls of scans with prior-driven models.
 
-Public names are imported on first use, so that ``import voxprior`` and the command line answer at once.
+Public names are imported on first use, so that ``import voxprior`` and the command line answer at
+once.
 """
 
 from importlib import import_module

@@ -223,8 +223,8 @@ class Decoder(BaseEstimator):
             return X
         if covariates is None:
             raise ValueError(
-                f"The decoder was fitted with covariates {', '.join(self.covariates_.levels)}: give "
-                "them for new images too (covariates=...)."
+                f"The decoder was fitted with covariates {', '.join(self.covariates_.levels)}: "
+                "give them for new images too (covariates=...)."
             )
         return with_covariates(X, self.covariates_.matrix(covariates))
 
@@ -418,8 +418,8 @@ def _read_state(path: Path, trusted: Sequence[str]) -> dict[str, Any]:
         strange = [name for name in found if not name.startswith(TRUSTED) and name not in trusted]
         if strange:
             raise ValueError(
-                f"{path}: holds types that are not trusted: {', '.join(strange)}. If you know where "
-                "the file comes from, give trusted=[...] with their names."
+                f"{path}: holds types that are not trusted: {', '.join(strange)}. If you know "
+                "where the file comes from, give trusted=[...] with their names."
             )
         state = skops.io.load(path, trusted=found)
     except (zipfile.BadZipFile, KeyError) as error:

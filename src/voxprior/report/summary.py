@@ -1,8 +1,8 @@
 """From a Result to a plain dictionary that says everything the page shows.
 
 The dictionary holds Python's own types only, so it is also the machine-readable report. What was
-done follows the COBIDAS items (data, preprocessing, model, hyper-parameters, split, metric, inference,
-software), once as tables and once as a paragraph to paste.
+done follows the COBIDAS items (data, preprocessing, model, hyper-parameters, split, metric,
+inference, software), once as tables and once as a paragraph to paste.
 """
 
 from __future__ import annotations

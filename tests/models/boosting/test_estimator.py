@@ -20,7 +20,6 @@ def data(rng):
 
 @parametrize_with_checks(
     [
-        SpatialBoostingClassifier(n_iterations=20),
         SpatialBoostingClassifier(
             n_iterations=8, backward=True, early_stopping=True, calibrate=True, cv=3, random_state=0
         ),

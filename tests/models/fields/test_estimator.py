@@ -23,7 +23,6 @@ OTHER = np.array([[1.0, -1, 0], [0, 1, -1], [2, -2, 1], [-1, 0, 1]])
 
 @parametrize_with_checks(
     [
-        RandomFieldClassifier(),
         RandomFieldClassifier(n_nodes=5, gamma=1.0, compression=None, threshold="tuned"),
         # Without a bias the printed field sees no means, which these checks are made of.
         RandomFieldClassifier.paper(n_nodes=4, n_pseudo=3, bias="penalized"),

@@ -151,6 +151,14 @@ def test_far_out_labels_stay_finite():
     assert np.abs(expectation_propagation(same, sign)[0].f).max() < 1e-6
 
 
+def test_rounding_is_forgiven_and_indefinite_kernels_are_not(rng):
+    Z = rng.normal(size=(30, 3))
+    low_rank = 1e20 * (Z @ Z.T)
+    assert np.isfinite(laplace(low_rank, np.sign(Z[:, 0])).log_evidence)
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        laplace(-9.0 * np.eye(4), sign)
+
+
 def test_estimator_agrees_with_scikit_learn(rng):
     Z = rng.normal(size=(30, 6))
     t = (Z @ rng.normal(size=6) + rng.normal(size=30) > 0).astype(int)

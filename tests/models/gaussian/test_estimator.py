@@ -5,14 +5,8 @@ import pytest
 import skops.io
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior.models.gaussian import GPClassifier, GPRegressor
-
-
-@parametrize_with_checks([GPClassifier(), GPRegressor()])
-def test_sklearn_compatible(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture
@@ -118,6 +112,8 @@ def test_memory_map_dask_and_float32(three, tmp_path):
         np.testing.assert_allclose(gp.predict_proba(form), expected, rtol=1e-6)
         maps = gp.voxel_maps()
         assert maps["weight:cat"].shape == (30,)
+        if form is not X:
+            assert gp.X_fit_ is form or np.shares_memory(gp.X_fit_, form)
 
 
 @pytest.mark.parametrize("estimator", [GPClassifier(), GPClassifier(likelihood="logistic")])
@@ -218,6 +214,15 @@ def test_paper_settings_stop_after_twenty_evaluations(three):
         assert len(gp.evidence_path_) <= 20
     assert gp.inference_ == "ep"
     assert len(GPRegressor.paper().fit(X, np.arange(24.0)).evidence_path_) <= 20
+
+
+def test_restarts_and_hyperprior(three):
+    X, y = three
+    once = GPClassifier("rbf").fit(X, y)
+    again = GPClassifier("rbf", n_restarts=3).fit(X, y)
+    assert again.log_evidence_ >= once.log_evidence_ - 1e-4
+    held = GPClassifier(hyperprior=1e-3, theta=[0.7]).fit(X, y)
+    np.testing.assert_allclose(held.theta_, 0.7, atol=1e-2)
 
 
 def test_evidence_curve_peaks_at_the_fit(three):

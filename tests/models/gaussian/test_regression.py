@@ -114,6 +114,14 @@ def test_spectrum_gives_the_same_evidence_and_its_global_maximum(rng):
     assert found >= grid.max() - 1e-6
 
 
+def test_a_mean_taken_out_does_not_vouch_for_zero_noise(rng):
+    X = rng.normal(size=(40, 60))
+    t = X @ rng.normal(size=60) + 5 * rng.normal(size=40)
+    without, with_bias = GPRegressor(offset=0.0).fit(X, t), GPRegressor().fit(X, t)
+    assert without.noise_ == pytest.approx(with_bias.noise_, rel=0.5)
+    assert without.noise_ > 1.0
+
+
 def test_estimator_agrees_with_scikit_learn(rng):
     X = rng.normal(size=(25, 40))
     t = X @ rng.normal(size=40) * 0.5 + rng.normal(size=25)

@@ -4,17 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior import InverseTreeClassifier, VoxelSpace
 from voxprior.models.network.tree import class_probabilities, class_table
 
 SHAPE = (6, 6, 4)
-
-
-@parametrize_with_checks([InverseTreeClassifier()])
-def test_sklearn(estimator, check):
-    check(estimator)
 
 
 def planted(n=80, seed=0, label_noise=0.05):

@@ -22,9 +22,7 @@ def trials_of(X, V):
 
 @parametrize_with_checks(
     [
-        FeatureSharingNB(),
         FeatureSharingNB.paper(),
-        FeatureSharingNB(means="none", variances="none", variance_scope="class"),
         FeatureSharingNB(means="all", variances="moderated"),
     ]
 )
