@@ -1,8 +1,12 @@
 """Sphinx configuration: warnings are errors in ``make docs``."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
+
+# The gallery's matrices are small: more threads only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import voxprior
 

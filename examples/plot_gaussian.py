@@ -52,11 +52,12 @@ for ax, (name, p) in zip(axes, probability.items()):
 axes[0].set_ylabel("true probability")
 
 # %%
-# Evidence as a function of the kernel's scale: the fit is at its top.
+# Evidence as a function of the kernel's scale, of class 0 against the rest: the fit is at its top.
 
 model = models["Gaussian process"]
-log_scale = model.theta_[0] + np.linspace(-3, 3, 25)
-evidence = evidence_surface(model.evidence_surface(log_scale), log_scale, best=model.theta_)
+best = model.theta_[0]
+log_scale = best + np.linspace(-3, 3, 25)
+evidence = evidence_surface(model.evidence_surface(log_scale), log_scale, best=best)
 
 # %%
 # What the model used for class 0. Weights tell which combination of voxels decides; the pattern
