@@ -99,9 +99,9 @@ def binary_alike(seeds: int, n: int, shape: tuple[int, ...]) -> list[dict]:
 
 def age(seeds: int, n: int, shape: tuple[int, ...]) -> list[dict]:
     """Age from maps: evidence against the best point of a grid, and against kernel ridge."""
-    rows: dict[str, list[tuple[float, float]]] = {}
+    rows: dict[str, list[tuple[float, float | None]]] = {}
 
-    def note(name: str, error: np.ndarray, density: float = np.nan) -> None:
+    def note(name: str, error: np.ndarray, density: float | None = None) -> None:
         rows.setdefault(name, []).append((float(np.sqrt(np.mean(error**2))), density))
 
     for seed in range(seeds):
@@ -117,12 +117,17 @@ def age(seeds: int, n: int, shape: tuple[int, ...]) -> list[dict]:
         note("GP, as PRoNTo", *_scored(GPRegressor.paper().fit(X, y), X_test, y_test))
         note("RVM, samples", *_scored(RVMRegressor().fit(X, y), X_test, y_test))
         note("RVM, voxels", *_scored(RVMRegressor("voxels").fit(X, y), X_test, y_test))
-        ridge = KernelRidge().fit(X - X.mean(axis=0), y - y.mean())
-        note("kernel ridge, penalty 1", ridge.predict(X_test - X.mean(axis=0)) + y.mean() - y_test)
+        for unit, words in ((1.0, ""), (0.01, ", scans in a unit 100 times larger")):
+            Z, Z_test = unit * (X - X.mean(axis=0)), unit * (X_test - X.mean(axis=0))
+            ridge = KernelRidge().fit(Z, y - y.mean())
+            note(f"kernel ridge, penalty 1{words}", ridge.predict(Z_test) + y.mean() - y_test)
+            if words:
+                note(f"GP, evidence{words}", *_scored(GPRegressor().fit(Z, y), Z_test, y_test))
         note("mean age", np.full(N_TEST, y.mean()) - y_test)
     return [
         {"method": name, "error, years": float(np.mean([v[0] for v in values])),
-         "log predictive density": float(np.mean([v[1] for v in values]))}
+         "log predictive density": (
+             None if values[0][1] is None else float(np.mean([v[1] for v in values])))}
         for name, values in rows.items()
     ]  # fmt: skip
 

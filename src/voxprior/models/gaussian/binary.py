@@ -23,6 +23,8 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
+ROUNDING = 1e-11
+
 
 class BinaryPosterior(NamedTuple):
     """Gaussian approximation of p(f | y) for labels −1 and +1."""
@@ -38,14 +40,19 @@ def factorise(A: np.ndarray) -> np.ndarray:
     """Lower Cholesky factor, or a ValueError that says what was wrong with the kernel."""
     if not len(A):
         return A
-    try:
-        return cholesky(A, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        lowest = float(np.linalg.eigvalsh(A)[0])
-        raise ValueError(
-            "The kernel matrix must be positive semi-definite: its regularised form has the "
-            f"eigenvalue {lowest:.3g}. Check a precomputed kernel, or raise the noise."
-        ) from None
+    # A kernel scaled by 1e16 and more has rounding errors larger than the identity added to it;
+    # a kernel that is indefinite beyond rounding fails the second time too.
+    for jitter in (0.0, ROUNDING * float(np.mean(np.diag(A)))):
+        try:
+            moved = A if jitter == 0.0 else A + jitter * np.eye(len(A))
+            return cholesky(moved, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            continue
+    lowest = float(np.linalg.eigvalsh(A)[0])
+    raise ValueError(
+        "The kernel matrix must be positive semi-definite: its regularised form has the "
+        f"eigenvalue {lowest:.3g}. Check a precomputed kernel, or raise the noise."
+    )
 
 
 def inverse_of(L: np.ndarray) -> np.ndarray:

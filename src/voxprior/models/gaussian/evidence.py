@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+STRIDE = 2.0
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
@@ -89,13 +90,31 @@ def maximise(
             values = [record(np.clip(start, bounds[:, 0], bounds[:, 1]))[0] for start in starts]
             starts = [starts[i] for i in np.argsort(values, kind="stable")[:n_climbs]]
         for start in starts:
-            start = np.clip(start, bounds[:, 0], bounds[:, 1])
-            # Evidence differences below 1e-5 nats matter to nobody.
-            options = {"ftol": 1e-7, "gtol": 1e-4}
-            minimize(record, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
+            _climb(record, np.clip(start, bounds[:, 0], bounds[:, 1]), bounds)
     except _SpentError:
         pass
     return Optimum(record.best_theta, record.best, np.array(record.path))
+
+
+def _climb(record: _Recorder, point: np.ndarray, bounds: np.ndarray) -> None:
+    """L-BFGS-B in boxes of STRIDE nats around the point reached, until it stops inside one.
+
+    Far from the maximum the gradient is of the order of n: a free line search would leap over the
+    hill to the plateau of a vanishing kernel, where the evidence is flat and the climb would end.
+    """
+    inside = False
+    while not inside:
+        low, high = (
+            np.maximum(bounds[:, 0], point - STRIDE),
+            np.minimum(bounds[:, 1], point + STRIDE),
+        )
+        box = np.column_stack([low, high])
+        # Evidence differences below 1e-5 nats matter to nobody.
+        options = {"ftol": 1e-7, "gtol": 1e-4}
+        found = minimize(record, point, jac=True, bounds=box, method="L-BFGS-B", options=options).x
+        stopped = (found <= low) & (low > bounds[:, 0]) | (found >= high) & (high < bounds[:, 1])
+        inside = not stopped.any() or np.array_equal(found, point)
+        point = found
 
 
 def scan(objective: Objective, theta: np.ndarray, axes: dict[int, np.ndarray]) -> np.ndarray:

@@ -51,6 +51,15 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks")
 
 
+def is_mapped(X: Any) -> bool:
+    """Whether X is, or looks into, a memory-mapped file."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False
+
+
 def voxel_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Consecutive column slices that hold about `BLOCK_ELEMENTS` numbers of n_rows rows."""
     width = max(256, BLOCK_ELEMENTS // max(n_rows, 1))

@@ -103,6 +103,16 @@ def spectrum(K0: np.ndarray, y: np.ndarray) -> Spectrum:
     return Spectrum(np.maximum(values, 0.0), vectors.T @ y)
 
 
+def informative(modes: Spectrum) -> Spectrum:
+    """Without directions that neither the kernel nor the targets have, such as a mean taken out.
+
+    They hold no information, yet their −½ log σ² would reward a noise of zero.
+    """
+    silent = modes.values <= 1e-12 * modes.values.max()
+    silent &= np.abs(modes.rotated) <= 1e-10 * np.linalg.norm(modes.rotated)
+    return modes if silent.all() else Spectrum(modes.values[~silent], modes.rotated[~silent])
+
+
 def spectral_evidence(
     modes: Spectrum, log_scale: np.ndarray | float, log_noise: np.ndarray | float
 ) -> np.ndarray:

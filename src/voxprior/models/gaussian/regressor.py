@@ -14,6 +14,7 @@ from voxprior.models.gaussian.regression import (
     Moments,
     Regression,
     best_scale_and_noise,
+    informative,
     leave_one_out,
     predict_latent,
     spectrum,
@@ -132,7 +133,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             # shape, the start of the climb for all others.
             is_scale = self._is_scale(len(start))[:-1]
             K0 = covariance(self._kernels(), start[:-1], problem.gram, problem.rows, problem.rows)
-            best = best_scale_and_noise(spectrum(K0, self.targets_), RATIOS)
+            best = best_scale_and_noise(informative(spectrum(K0, self.targets_)), RATIOS)
             limits = np.asarray(self.bounds) + np.log(spread)
             log_scale, log_noise = np.clip(best, *limits)
             start = np.append(log_scale * is_scale, log_noise)

@@ -27,6 +27,7 @@ from voxprior.models.gaussian.gram import (
     cross_gram,
     gram_matrix,
     is_dask,
+    is_mapped,
     span_root,
 )
 from voxprior.models.gaussian.kernels import SHAPES, Kernel
@@ -135,7 +136,8 @@ class GramEstimator(BaseEstimator):
                 for gram, kernel in zip(self.gram_, kernels)
             ]
         if not self._precomputed:
-            self.X_fit_ = X.copy() if self.copy_X and type(X) is np.ndarray else X
+            keep = not self.copy_X or is_dask(X) or is_mapped(X)
+            self.X_fit_ = X if keep else X.copy()
         return self.gram_
 
     def _scale(self, gram: np.ndarray) -> float:
