@@ -26,7 +26,7 @@ def reproduce(
 
         voxprior reproduce
 
-        voxprior reproduce feature_sharing --quick
+        voxprior reproduce palatucci2007 --quick
     """
     root = checkout()
     papers = described(root / "benchmarks" / "papers")
