@@ -209,3 +209,11 @@ def test_coverage_of_regression(split, V):
             kept.append(interval(result, score, n_draws=100))
     for score, kept in found.items():
         assert coverage(kept) >= 0.9 - 0.03, (split, V, score)
+
+
+def test_losses_do_not_go_below_zero(rng):
+    X, y, g = runs(rng, 64, 10, 6.0)
+    result = cross_validate(Centroid(), X, y, g)
+    for score in ("log_loss", "brier"):
+        found = interval(result, score)
+        assert 0 <= found.low <= found.estimate <= found.high

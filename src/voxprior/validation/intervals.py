@@ -179,8 +179,9 @@ def _group_interval(result, score, estimate, level, n_draws, random_state) -> tu
     inflation = SHARED_TRAINING["share" if score in SHARES else kind]
     variance = inflation * np.nanvar(draws) * G / (G - 1) * (t / z) ** 2  # (1)
     if score not in BOUNDED:
-        high = estimate + z * np.sqrt(variance)
-        return estimate - z * np.sqrt(variance), min(high, 1.0) if score == "r2" else high
+        low, high = estimate + z * np.sqrt(variance) * np.array([-1, 1])
+        # R² ends at 1 above, losses at 0 below.
+        return (low, min(high, 1.0)) if score == "r2" else (max(low, 0.0), high)
     mean = (n_scans * estimate + 0.5) / (n_scans + 1)
     if score in SHARES:
         variance = max(variance, BINOMIAL_FLOOR * mean * (1 - mean) / n_scans)
