@@ -182,9 +182,11 @@ def _group_interval(result, score, estimate, level, n_draws, random_state) -> tu
         low, high = estimate + z * np.sqrt(variance) * np.array([-1, 1])
         # R² ends at 1 above, losses at 0 below.
         return (low, min(high, 1.0)) if score == "r2" else (max(low, 0.0), high)
+    if score not in SHARES:
+        low, high = _beta_of(min(max(estimate, 1e-6), 1 - 1e-6), variance, level)
+        return min(low, estimate), max(high, estimate)
     mean = (n_scans * estimate + 0.5) / (n_scans + 1)
-    if score in SHARES:
-        variance = max(variance, BINOMIAL_FLOOR * mean * (1 - mean) / n_scans)
+    variance = max(variance, BINOMIAL_FLOOR * mean * (1 - mean) / n_scans)
     return _beta_of(mean, variance, level)
 
 
