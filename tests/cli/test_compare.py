@@ -1,5 +1,6 @@
 import json
 
+import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +9,12 @@ from sklearn.naive_bayes import GaussianNB
 
 from voxprior.cli.compare import compared
 from voxprior.validation import cross_validate
+
+SHAPE = (5, 4, 3)
+
+
+def save(values, path):
+    nibabel.Nifti1Image(values, np.diag([3.0, 3.0, 3.0, 1.0])).to_filename(path)
 
 
 def test_models_are_held_against_the_best_baseline(rng):
@@ -40,6 +47,26 @@ def test_files_and_page(run, study, tmp_path):
     assert "gain over " in page
     assert "Learning curve" in page
     assert sorted(p.stem for p in (out / "results").iterdir()) == sorted(models)
+
+
+def test_covariates_are_taken_out_of_the_learning_curve_too(run, study, tmp_path, bare_report):
+    """Images that show nothing but age tell the groups apart by it, unless it is taken out."""
+    table = tmp_path / "participants.tsv"
+    frame = pd.read_csv(table, sep="\t")
+    rng = np.random.default_rng(1)
+    frame["age"] = 30 + 10 * (frame["group"] == "ill") + rng.normal(size=12)
+    frame.to_csv(table, sep="\t", index=False)
+    for name, age in zip(frame["participant_id"], frame["age"]):
+        save((age + rng.normal(size=SHAPE)).astype("f4"), tmp_path / "maps" / f"{name}_map.nii.gz")
+    options = ["--models", "logistic", "--repeats", 4, "--allow", "fitted-outside"]
+    means = {}
+    for out, more in {"raw": [], "taken": ["--covariates", "age"]}.items():
+        result = run("compare", *study, *options, *more, "--out", tmp_path / out)
+        assert result.exit_code == 0, result.output
+        curve = pd.read_csv(tmp_path / out / "learning.tsv", sep="\t")
+        means[out] = curve.groupby("n_per_class")["accuracy"].mean().iloc[-1]
+    assert means["raw"] == 1.0
+    assert means["taken"] < 0.9
 
 
 def test_numbers_are_compared_by_regressors(run_json, study, tmp_path):

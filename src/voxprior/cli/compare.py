@@ -12,7 +12,7 @@ from voxprior.cli.arguments import names
 from voxprior.cli.errors import one_line, say
 from voxprior.cli.folder import FOLDS, output_folder
 from voxprior.cli.models import BASELINES, check_kind, kind_of, make_model, model_names
-from voxprior.cli.pipeline import facts, number, subject, told
+from voxprior.cli.pipeline import facts, number, rows_of, subject, told
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
 from voxprior.cli.testing import PANEL, Json, Out, Testing
 
@@ -142,7 +142,7 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> 
         return None
     curve = learning_curve(
         {name: prepared(make_model(name), data) for name in chosen},
-        data.X,
+        rows_of(data),
         data.y,
         data.groups,
         n_repeats=repeats,

@@ -24,7 +24,7 @@ def reported(command: Callable) -> Callable:
             # What a library will change one day is nothing that a user of the command can act on.
             for category in (FutureWarning, DeprecationWarning, PendingDeprecationWarning):
                 warnings.simplefilter("ignore", category)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _each_once()
             try:
                 return command(*args, **options)
             except BrokenPipeError:  # the reader of a pipe has gone; typer ends quietly
@@ -64,5 +64,14 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    say(f"warning: {' '.join(str(message).split())}")
+def _each_once() -> Callable:
+    """Make a function that shows warnings as lines; models on the same data give the same ones."""
+    told: set[str] = set()
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in told:
+            told.add(text)
+            say(f"warning: {text}")
+
+    return show

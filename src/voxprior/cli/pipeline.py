@@ -101,14 +101,11 @@ def _permuted(
 ) -> PermutationResult:
     """Test the first score against relabelled data; the bar counts relabellings."""
     from voxprior.decoder import prepared
-    from voxprior.validation import covariate_matrix, permutation_test, with_covariates
+    from voxprior.validation import permutation_test
 
-    X = data.X
-    if data.covariates is not None:
-        X = with_covariates(X, covariate_matrix(data.covariates)[0])
     test = permutation_test(
         prepared(estimator, data),
-        X,
+        rows_of(data),
         data.y,
         data.groups,
         cv,
@@ -122,6 +119,15 @@ def _permuted(
     if not test.complete:
         raise KeyboardInterrupt
     return test
+
+
+def rows_of(data: Dataset) -> Any:
+    """Rows as a prepared estimator takes them: covariates, if there are any, come last."""
+    from voxprior.validation import covariate_matrix, with_covariates
+
+    if data.covariates is None:
+        return data.X
+    return with_covariates(data.X, covariate_matrix(data.covariates)[0])
 
 
 def _beside_covariates(data: Dataset, result: Result, decoder: Any, cv: Any) -> dict[str, Any]:
