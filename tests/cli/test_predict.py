@@ -43,6 +43,7 @@ def test_priors_costs_and_rejection(run, model, maps, tmp_path):
     rare = predicted(run, model, maps / "*.nii.gz", "--priors", "ill=.01,well=.99")
     odds = p / (1 - p) * 0.01 / 0.99
     assert np.allclose(rare["p_ill"].astype(float), odds / (1 + odds), rtol=1e-3)
+    assert rare["prediction"].tolist() == np.where(odds > 1, "ill", "well").tolist()
     costs = tmp_path / "costs.tsv"
     costs.write_text("action\twell\till\ntreat\t1\t0\nwait\t0\t100\n")
     acted = predicted(run, model, maps / "*.nii.gz", "--costs", costs)

@@ -152,6 +152,7 @@ def _decided(
         )
         wanted = prior_vector(_by_class(priors, classes), classes)
         table[columns] = correct_priors(table[columns].to_numpy(), trained, wanted)
+        table["prediction"] = classes[table[columns].to_numpy().argmax(axis=1)]
     P = table[columns].to_numpy()
     L, actions = (None, classes) if costs is None else _costs(costs, classes)
     chosen = decide(P, L, threshold=reject)
