@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dtrtri
 from scipy.special import log_ndtr
 from sklearn.exceptions import ConvergenceWarning
 
@@ -39,6 +40,7 @@ LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 MAX_PARALLEL = 60
 MAX_ITERATIONS = 200
 SITE_TOLERANCE = 1e-8
+WEAK_SITE = 1e-3
 
 
 class Sites(NamedTuple):
@@ -109,13 +111,23 @@ class _Marginals(NamedTuple):
 
 
 def _marginals(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> _Marginals:
-    root = np.sqrt(tau)
+    """Mean and diagonal of Σ = K − K S̃^½B⁻¹S̃^½ K without forming it.
+
+    S̃^½ΣS̃^½ = I − B⁻¹ gives Σ_ii = (1 − [B⁻¹]_ii)/τ̃_i from the inverse of L alone; where a site is
+    too weak for that difference, Σ_ii is computed as it is written.
+    """
+    root, prior = np.sqrt(tau), np.diag(K)
     B = root[:, None] * K * root
     B.flat[:: len(tau) + 1] += 1.0
     L = factorise(B)
-    V = solve_triangular(L, root[:, None] * K, lower=True, check_finite=False)
+    inverse = np.tril(dtrtri(L, lower=1)[0])
+    weak = tau * prior < WEAK_SITE
+    variance = (1.0 - np.einsum("ij,ij->j", inverse, inverse)) / np.where(weak, 1.0, tau)
+    V = inverse @ (root[:, None] * K[:, weak])
+    variance[weak] = prior[weak] - np.einsum("ij,ij->j", V, V)
     Knu = K @ nu
-    return _Marginals(Knu - V.T @ (V @ nu), np.diag(K) - np.einsum("ij,ij->j", V, V), L)
+    mean = Knu - K @ (root * (inverse.T @ (inverse @ (root * Knu))))
+    return _Marginals(mean, variance, L)
 
 
 def _parallel(at: _Marginals, tau, nu, sign) -> None:

@@ -11,7 +11,7 @@ from voxprior.models.gaussian.similarity import GramEstimator
 from voxprior.models.gaussian.weights import WeightMaps, weight_maps
 
 # Log scales tried before climbing: a start at s ≪ 1 may sit on the plateau where f = 0.
-SCALE_SHIFTS = (0.0, 2.0)
+SCALE_SHIFTS = (0.0, 3.0)
 
 
 class GaussianProcess(GramEstimator):
