@@ -74,6 +74,8 @@ class Decoder(BaseEstimator):
         Fitted on all images.
     classes_ : ndarray
         Labels, for a classifier.
+    trials_ : dict or None
+        How runs were cut into samples, as keywords of `voxprior.images.load_runs`.
     maps_ : dict of str to image
         What the fitted model used, as images in the space of the input.
 
@@ -149,6 +151,7 @@ class Decoder(BaseEstimator):
         """
         data = self._labelled(images, y, groups, covariates)
         self.masker_ = data.images or ImageSpace(data.space, standardize=data.standardize)
+        self.trials_ = data.trials
         self.covariates_ = None if data.covariates is None else CovariateCoding.of(data.covariates)
         X = (
             data.X
@@ -342,6 +345,7 @@ class Decoder(BaseEstimator):
             "digest": self.masker_.space.digest,
             "estimator": self.estimator_,
             "covariates": None if self.covariates_ is None else self.covariates_.levels,
+            "trials": self.trials_,
         }
         path = Path(path)
         partial = path.with_name(f".{path.name}.partial")
@@ -372,6 +376,7 @@ class Decoder(BaseEstimator):
         _warn_of_versions(path, state["versions"])
         decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
+        decoder.trials_ = state["trials"]
         levels = state["covariates"]
         decoder.covariates_ = None if levels is None else CovariateCoding(levels)
         if hasattr(decoder.estimator_, "classes_"):

@@ -117,3 +117,16 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     table = maps.parent / "participants.tsv"
     assert "without any" in refused("predict", model, scans, "--covariates", table)
     assert "cannot be written" in refused("predict", model, scans, "--out", "/dev/null/a.tsv")
+
+
+def test_new_runs_are_cut_as_in_training(run, runs, mask, tmp_path, bare_report):
+    events = sorted(runs.glob("*_events.tsv"))
+    result = run(
+        "decode", runs / "*_bold.nii.gz", "--events", *events, "--mask", mask, "--unit", "volume",
+        "--model", "logistic", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    model, new = tmp_path / "out" / "model.skops", runs / "run-2_bold.nii.gz"
+    volumes = predicted(run, model, new, "--events", events[1])
+    blocks = predicted(run, model, new, "--events", events[1], "--unit", "window", "--window", "1")
+    assert len(volumes) > len(blocks) == len(pd.read_csv(events[1], sep="\t"))

@@ -71,7 +71,7 @@ def predict(
 
         voxprior predict faces/model.skops new/*.nii.gz --out predictions.tsv
 
-        voxprior predict faces/model.skops run-9_bold.nii.gz --events run-9_events.tsv --delay 5
+        voxprior predict faces/model.skops run-9_bold.nii.gz --events run-9_events.tsv
 
         voxprior predict ill/model.skops scan.nii.gz --priors ill=.02,well=.98 --costs costs.tsv
     """
@@ -99,8 +99,19 @@ def _read(decoder: Any, images: Any, events: Any, surface: Any, trials: Trials) 
         refuse(trials, *asdict(trials), because="need --events")
     else:
         settings = {"images": decoder.masker_, "mesh": mesh(surface), "label_column": None}
-        return read_runs(files, events, None, trials, **settings)
+        return read_runs(files, events, None, _as_in_training(trials, decoder), **settings)
     return load_maps(files, images=decoder.masker_, mesh=mesh(surface))
+
+
+def _as_in_training(trials: Trials, decoder: Any) -> Trials:
+    """Cut runs as the model's were, except where an option says otherwise."""
+    trained = decoder.trials_ or {}
+    unset = {
+        name: trained[name]
+        for name in ("unit", "window", "delay")
+        if name in trained and getattr(trials, name) == getattr(Trials(), name)
+    }
+    return replace(trials, **unset)
 
 
 def _with_covariates(data: Any, decoder: Any, path: Path, key: str | None) -> Any:
