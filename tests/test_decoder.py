@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from voxprior import Decoder, FeatureSharingNB, GPRegressor
 from voxprior.decoder import prepared
 from voxprior.images import load_maps, load_runs
+from voxprior.models.sharing import few_shot_decoder
 from voxprior.report import model_maps
 from voxprior.validation.audit import AuditError
 
@@ -169,3 +170,22 @@ def test_covariates_are_taken_out_and_asked_for_again(study, tmp_path):
         aged, y, groups, table[["age"]], allow=["labels-confounded", "fitted-outside"]
     )
     assert_allclose(evaluated.probabilities(), found.adjusted.probabilities(), rtol=1e-3)
+
+
+def test_the_few_shot_recipe_takes_windows_of_runs():
+    rng = np.random.default_rng(0)
+    pattern = rng.normal(size=(4, 4, 3))
+    labels = np.tile(["face"] * 9 + ["house"] * 9, 3)
+    signs = np.where(labels == "face", 1.0, -1.0)
+    runs = [
+        nibabel.Nifti1Image(
+            (rng.normal(size=(4, 4, 3, 54)) + 0.5 * pattern[..., None] * signs).astype("f4"), AFFINE
+        )
+        for _ in range(3)
+    ]
+    data = load_runs(runs, labels=[labels] * 3, unit="window", window=9, mask="data")
+    decoder = Decoder(few_shot_decoder())
+    assert decoder.evaluate(data).pooled()["accuracy"] > 0.9
+    decoder.fit(data)
+    assert decoder.estimator_["whiten"].space == data.space
+    assert decoder.maps_["difference"].shape == (4, 4, 3)

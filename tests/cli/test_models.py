@@ -48,3 +48,9 @@ def test_models_and_targets_must_suit():
         check_kind("ridge", make_model("ridge"), np.array(["a", "b"]))
     check_kind("ridge", make_model("ridge"), np.array([0, 1, 1]))
     assert set(BASELINES) == {"naive-bayes", "logistic", "svm", "ridge"}
+
+
+def test_a_recipe_is_a_model_by_name():
+    recipe = make_model("few-shot", {"whiten": False, "connectivity": 6})
+    assert recipe.named_steps["classify"].connectivity == 6
+    assert "whiten" not in recipe.named_steps

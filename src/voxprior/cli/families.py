@@ -28,9 +28,9 @@ def families(
 
 
 def _parameters(name: str, as_json: bool) -> None:
-    from voxprior.cli.models import make_model
+    from voxprior.cli.models import RECIPES, make_model
 
-    model = make_model(name)
+    model = make_model("sharing" if name in RECIPES else name)
     if as_json:
         defaults = {n: repr(v) for n, v in model.get_params(deep=False).items()}
         print(json.dumps({"estimator": type(model).__name__, "parameters": defaults}, indent=1))
@@ -45,10 +45,11 @@ def _all(as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from voxprior.cli.models import BASELINES
+    from voxprior.cli.models import BASELINES, RECIPES
     from voxprior.families import FAMILIES
 
     rows = [(f.name, f.estimator, f.kind, f.prior) for f in FAMILIES.values()]
+    rows += [(n, r.function, "classifier", r.prior) for n, r in RECIPES.items()]
     rows += [(n, b.estimator, b.kind, "none: a flat baseline") for n, b in BASELINES.items()]
     columns = ("name", "estimator", "kind", "prior")
     if as_json:

@@ -29,17 +29,37 @@ BASELINES = {
 }
 
 
+class Recipe(NamedTuple):
+    """A function that assembles a pipeline around a family."""
+
+    module: str
+    function: str
+    prior: str
+
+
+RECIPES = {
+    "few-shot": Recipe(
+        "voxprior.models.sharing",
+        "few_shot_decoder",
+        "sharing, after noise whitening learned without labels; for windows of runs",
+    )
+}
+
+
 def make_model(name: str, parameters: dict[str, Any] | None = None) -> Any:
     """Build the model of this name with these parameters."""
     if name in FAMILIES:
         return FAMILIES[name].make(**(parameters or {}))
-    if name not in BASELINES:
-        raise ValueError(
-            f"unknown model '{name}': choose one of {', '.join(FAMILIES)}, or a baseline, "
-            f"{', '.join(BASELINES)}."
-        )
     from importlib import import_module
 
+    if name in RECIPES:
+        recipe = RECIPES[name]
+        return getattr(import_module(recipe.module), recipe.function)(**(parameters or {}))
+    if name not in BASELINES:
+        raise ValueError(
+            f"unknown model '{name}': choose one of {', '.join([*FAMILIES, *RECIPES])}, or a "
+            f"baseline, {', '.join(BASELINES)}."
+        )
     baseline = BASELINES[name]
     estimator = getattr(import_module(baseline.module), baseline.estimator)
     settings = baseline.settings | (parameters or {})

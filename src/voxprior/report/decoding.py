@@ -135,7 +135,7 @@ def _led_back(values: np.ndarray, steps: Sequence[Any]) -> np.ndarray:
             full = np.zeros(len(step.get_support()))
             full[step.get_support()] = values
             values = full
-        elif hasattr(step, "components_"):
+        elif type(step).__module__.startswith("sklearn.decomposition"):
             values = values @ step.components_
     return values
 
