@@ -16,9 +16,11 @@ R           precisions_         (K, n, n)
 ==========  ==================  ============
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
 
 from voxprior.models.gaussian.basis import Basis
@@ -101,6 +103,13 @@ class RelevanceEstimator(GramEstimator):
         self.alpha_ = alpha[0] if len(fits) == 1 else alpha
         paths = [fit.path for fit in fits]
         self.n_iter_ = max(len(path) for path in paths)
+        if self.n_iter_ >= max(self.max_iter, 1):
+            warnings.warn(
+                f"{type(self).__name__} stopped after max_iter={self.max_iter} steps before the "
+                "evidence settled: raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self.evidence_path_ = paths[0] if len(fits) == 1 else paths
         self.log_evidence_ = float(sum(fit.state.log_evidence for fit in fits))
         self._keep_scans(X, basis)
