@@ -277,6 +277,15 @@ def test_standard_hierarchical_model_shrinks_to_the_grand_mean(scattered):
         FeatureSharingNB(means="all", mean_map="scale").fit(X, y)
 
 
+def test_james_stein_draws_all_means_toward_zero(scattered):
+    X, y, space = scattered
+    plain = FeatureSharingNB(space).fit(X, y)
+    drawn = FeatureSharingNB(space, shrinkage="james-stein").fit(X, y)
+    ratio = drawn.theta_ / plain.theta_
+    assert 0.05 <= ratio[0, 0] < 1
+    np.testing.assert_allclose(ratio, ratio[0, 0])
+
+
 def test_same_bits_alone_as_in_a_batch(rng, scattered):
     X, y, space = scattered
     model = FeatureSharingNB(space).fit(X, y)

@@ -4,7 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from voxprior.models.sharing.means import PriorMeans, grand_prior, group_prior, no_prior, shrink
+from voxprior.models.sharing.means import (
+    PriorMeans,
+    grand_prior,
+    group_prior,
+    no_prior,
+    shrink,
+    toward_zero,
+)
 
 
 def courses_of(array, V):
@@ -137,3 +144,16 @@ def test_no_prior_keeps_the_samples(rng):
     theta, weight = shrink(means, no_prior(means, 3), np.ones((2, 6)))
     np.testing.assert_array_equal(theta, means)
     np.testing.assert_array_equal(weight, 1.0)
+
+
+def test_james_stein_factor_is_the_best_one(rng):
+    """ρ comes near the factor that a regression of the true means on the sample means gives."""
+    J, N = 20_000, 2
+    truth = 0.6 * rng.normal(size=(3, J))
+    means = truth + rng.normal(size=(3, J)) / np.sqrt(N)
+    best = (truth * means).sum() / (means**2).sum()
+    rho = toward_zero(means, means, np.ones((3, J)), np.full(3, N))
+    assert rho == pytest.approx(best, abs=0.02)
+    far = toward_zero(means + 100, means + 100, np.ones((3, J)), np.full(3, N))
+    assert far == pytest.approx(1.0, abs=1e-3)
+    assert toward_zero(0 * means, 0 * means, np.ones((3, J)), np.full(3, N)) == 1.0

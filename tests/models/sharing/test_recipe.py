@@ -42,6 +42,12 @@ def test_parts_can_be_changed(rng):
     assert peer.fit(patterns, y).predict_proba(patterns).shape == (6, 2)
 
 
+def test_without_neighbours_means_are_drawn_toward_the_run_mean():
+    assert few_shot_decoder().get_params()["classify__shrinkage"] == "james-stein"
+    assert few_shot_decoder(VoxelSpace.grid((3,))).get_params()["classify__shrinkage"] is None
+    assert few_shot_decoder(shrinkage=None).get_params()["classify__shrinkage"] is None
+
+
 @pytest.mark.slow
 def test_beats_stock_classifiers_on_real_runs(data_folder):
     """Haxby, two runs a class, pairs of categories: directions only."""

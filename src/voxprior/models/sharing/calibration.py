@@ -6,7 +6,7 @@ same of the sample means, and measure both in units of the variances. In truth t
 ratio of a new scan is less telling than it claims, by
 
     b = min(1, (Σ_c θ̃_c·D_c − n_h) / Σ_c |θ̃_c|², (Σ_c |D_c|² − n_1) / Σ_c |θ̃_c|²)   attenuation
-        n_h = q (1 − 1/C) Σ_c Σ_j h_cj/N_c,   h = ∂θ̂/∂X̄ = w + (1 − w) ∂μ̂/∂X̄,   n_1 with h = 1
+        n_h = q (1 − 1/C) Σ_c Σ_j h_cj/N_c,   h = ∂θ̂/∂X̄,   n_1 the same with h = 1
     r = max(1, (√J + ν₀ r_e + d r_d) / (1 + ν₀ + d))                        overdispersion
         r_d = Σ_i Σ_c (e_i·θ̃_c)² / (d Σ_c |θ̃_c|²)       noise along the class contrasts
         r_e = tr Σ² / tr Σ = J/J_eff (tr Σ/J)            noise along a contrast that is all noise
@@ -36,8 +36,7 @@ symbol    variable          shape      meaning
 ========= ================= ========== ==================================================
 e         ``residuals``     (n, m)     x − X̄ of its class, in standard deviations
 θ̃         ``contrasts``     (C, m)     class contrasts, in standard deviations
-w         ``weight``        (C, J)     weight of the sample mean in θ̂
-∂μ̂/∂X̄     ``leverage``                 what a fitted map repeats of the mean it was fitted to
+h         ``own``           (C, J)     weight of its own sample mean in θ̂
 q         ``inflation``                mean of σ²/σ̂²
 d, ν      ``degrees``, ``nu``          degrees of freedom of the residuals, of the Student
 κ         ``kappa``                    worth of one nat; 1/κ is the temperature
@@ -120,8 +119,7 @@ def calibrate(
     statistics: ClassStatistics,
     theta: np.ndarray,
     var: np.ndarray,
-    weight: np.ndarray,
-    leverage: float = 0.0,
+    own: np.ndarray,
     inflation: float = 1.0,
 ) -> Calibration:
     """κ and ν of a fitted model, from its own training examples.
@@ -132,10 +130,10 @@ def calibrate(
         The training examples at the features of :func:`sketch_features`.
     statistics : ClassStatistics
         Counts and sample means.
-    theta, var, weight : arrays of shape (C, J)
-        Shared means, variances, and the weight the sample mean has in ``theta``.
-    leverage, inflation : float
-        How much the hyper-means repeat the sample means, and the mean of σ²/σ̂².
+    theta, var, own : arrays of shape (C, J)
+        Shared means, variances, and the weight its own sample mean has in each of ``theta``.
+    inflation : float
+        The mean of σ²/σ̂².
     """
     count = statistics.count
     degrees = int(count.sum()) - len(count)
@@ -149,7 +147,7 @@ def calibrate(
     residuals = (sample.examples - statistics.mean[:, features][sample.codes]) / scale
     contrasts = (theta[:, features] - theta[:, features].mean(axis=0)) / scale
     r = overdispersion(residuals, contrasts, degrees, theta.shape[1])
-    b = attenuation(theta, statistics.mean, weight, var, count, leverage, inflation)
+    b = attenuation(theta, statistics.mean, own, var, count, inflation)
     return Calibration(b / r, PRIOR_DEGREES + degrees, len(count) - 1)
 
 
@@ -169,10 +167,9 @@ def sketch_features(n_features: int) -> np.ndarray:
 def attenuation(
     theta: np.ndarray,
     means: np.ndarray,
-    weight: np.ndarray,
+    own: np.ndarray,
     var: np.ndarray,
     count: np.ndarray,
-    leverage: float = 0.0,
     inflation: float = 1.0,
 ) -> float:
     """b: the share of the fitted class contrasts that is not the noise of the examples.
@@ -190,20 +187,19 @@ def attenuation(
     C, J = theta.shape
     sums = np.empty((-(-J // _BLOCK), 4))
     sizes = count.astype(float)
-    launch(_contrast_sums, 8 * theta.size, theta, means, weight, var, sizes, sums)
+    launch(_contrast_sums, 8 * theta.size, theta, means, own, var, sizes, sums)
     length, overlap, sample, kept = sums.sum(axis=0)
     if length <= 0:
         return 1.0
-    all_noise = J * (1 / count).sum()
     unit = inflation * (1 - 1 / C)
-    stein = overlap - unit * (kept + leverage * (all_noise - kept))
-    smooth = sample - unit * all_noise
+    stein = overlap - unit * kept
+    smooth = sample - unit * J * (1 / count).sum()
     return float(np.clip(min(stein, smooth) / length, SMALLEST_ATTENUATION, 1.0))
 
 
 @njit(cache=True, parallel=True)
-def _contrast_sums(theta, means, weight, var, count, sums):
-    """Σ |θ̃|², Σ θ̃·D, Σ |D|² and Σ w/N by blocks of features, whatever the number of threads."""
+def _contrast_sums(theta, means, own, var, count, sums):
+    """Σ |θ̃|², Σ θ̃·D, Σ |D|² and Σ h/N by blocks of features, whatever the number of threads."""
     C, J = theta.shape
     for block in prange(sums.shape[0]):
         length, overlap, sample, kept = 0.0, 0.0, 0.0, 0.0
@@ -213,7 +209,7 @@ def _contrast_sums(theta, means, weight, var, count, sums):
                 theta_bar += theta[c, j] / C
                 mean_bar += means[c, j] / C
                 variance += var[c, j] / C
-                kept += weight[c, j] / count[c]
+                kept += own[c, j] / count[c]
             for c in range(C):
                 contrast, difference = theta[c, j] - theta_bar, means[c, j] - mean_bar
                 length += contrast * contrast / variance

@@ -6,35 +6,26 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Options as OneOf
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from voxprior.models.sharing.calibration import (
     Calibration,
     Sketch,
-    calibrate,
     joined,
     sketch,
     tempered,
     without,
 )
 from voxprior.models.sharing.groups import voxel_groups
-from voxprior.models.sharing.means import (
-    PriorMeans,
-    chosen_map,
-    grand_prior,
-    group_prior,
-    no_prior,
-    shrink,
-)
+from voxprior.models.sharing.model import Options, share
 from voxprior.models.sharing.scores import log_joint
 from voxprior.models.sharing.statistics import ClassStatistics, class_statistics, merge, remove
-from voxprior.models.sharing.variances import Variances, share_variances
 from voxprior.space import VoxelSpace
 
 
@@ -64,6 +55,10 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         How a member's mean course predicts the voxel's: as it is, scaled (β through the origin,
         as published), or with an intercept. ``auto`` is ``scale`` with T >= 2 time points and
         ``identity`` at T = 1, where a scaled neighbour predicts any mean exactly.
+    shrinkage : {None, "james-stein"}
+        ``james-stein`` draws all class means toward zero, the run mean of scans that were centred
+        by run, as far as the noise of the examples says. It brings most where there are no
+        neighbours to share with; far from zero it does nothing.
     variances : {"moderated", "median", "mean", "neighbors", "none"}
         Each feature's own, drawn toward a common one as far as the data say; one for all features,
         their median (as published) or mean; the mean of the neighbours'; or each its own.
@@ -134,15 +129,16 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         "space": [VoxelSpace, None],
         "means": [StrOptions({"neighbors", "all", "none"}), "sparse matrix"],
         "mean_map": [StrOptions({"auto", "identity", "scale", "affine"})],
+        "shrinkage": [StrOptions({"james-stein"}), None],
         "variances": [StrOptions({"none", "neighbors", "mean", "median", "moderated"})],
         "variance_scope": [StrOptions({"shared", "class"})],
-        "ddof": [Options(Integral, {0, 1})],
-        "tau_ddof": [Options(Integral, {0, 1})],
+        "ddof": [OneOf(Integral, {0, 1})],
+        "tau_ddof": [OneOf(Integral, {0, 1})],
         "tau_floor": [Interval(Real, 0, None, closed="left")],
         "beta": [StrOptions({"class", "pooled"})],
         "median_correction": ["boolean"],
         "var_smoothing": [Interval(Real, 0, None, closed="left")],
-        "connectivity": [Options(Integral, {6, 18, 26})],
+        "connectivity": [OneOf(Integral, {6, 18, 26})],
         "radius": [Interval(Real, 0, None, closed="neither"), None],
         "priors": ["array-like", None],
         "calibration": [StrOptions({"effective"}), None],
@@ -153,6 +149,7 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         space: VoxelSpace | None = None,
         means: Any = "neighbors",
         mean_map: str = "identity",
+        shrinkage: str | None = None,
         variances: str = "moderated",
         variance_scope: str = "shared",
         ddof: int = 1,
@@ -169,6 +166,7 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         self.space = space
         self.means = means
         self.mean_map = mean_map
+        self.shrinkage = shrinkage
         self.variances = variances
         self.variance_scope = variance_scope
         self.ddof = ddof
@@ -386,50 +384,16 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
 
     def _settle(self) -> None:
-        """From statistics to the shared model: the steps of the published algorithm."""
-        statistics, groups = self._statistics(), self._groups()
-        # Step 1: variances.
-        variances = self._variances(statistics, groups)
-        # Steps 2 and 3: maps and hyper-parameters.
-        prior = self._prior(statistics.mean, groups)
-        # Step 4: shrinkage.
-        noise = variances.value / statistics.count[:, None]
-        self.theta_, weight = shrink(statistics.mean, prior, noise, self.tau_floor)
-        self.var_ = np.array(np.broadcast_to(variances.value, self.theta_.shape))
-        self.class_prior_ = self._priors(statistics.count)
-        self.group_size_ = prior.size.mean(axis=0)
-        if self.calibration is not None:
-            found = calibrate(
-                self._sketch(), statistics, self.theta_, self.var_, weight,
-                prior.leverage, float(variances.inflation.mean()),
-            )  # fmt: skip
-            self.temperature_, self.degrees_ = 1 / found.kappa, found.nu
-
-    def _groups(self) -> sparse.csr_array:
-        return voxel_groups(
+        groups = voxel_groups(
             self.means, self.space, self.n_features_in_, self.connectivity, self.radius
         )
-
-    def _variances(self, statistics: ClassStatistics, groups: sparse.csr_array) -> Variances:
-        return share_variances(
-            statistics, self.variances, self.variance_scope, self.ddof, groups,
-            self.median_correction, self.var_smoothing,
-        )  # fmt: skip
-
-    def _prior(self, means: np.ndarray, groups: sparse.csr_array) -> PriorMeans:
-        named = isinstance(self.means, str)
-        if named and self.means == "none":
-            return no_prior(means, groups.shape[0])
-        if named and self.means == "all":
-            if self.mean_map in ("scale", "affine"):
-                raise ValueError(
-                    f"means='all' shrinks to the grand mean and knows no mean_map={self.mean_map!r}"
-                    ": use mean_map='auto' or 'identity', or a group matrix."
-                )
-            return grand_prior(means, self.tau_ddof)
-        n_times = means.shape[1] // groups.shape[0]
-        mean_map = chosen_map(self.mean_map, n_times, sharing=groups.nnz > 0)
-        return group_prior(means, groups, mean_map, self.tau_ddof, self.beta == "pooled")
+        options = Options(**{name: getattr(self, name) for name in Options._fields})
+        kept = None if self.calibration is None else self._sketch()
+        statistics = self._statistics()
+        self.theta_, self.var_, self.group_size_, worth = share(statistics, groups, options, kept)
+        self.class_prior_ = self._priors(statistics.count)
+        if worth is not None:
+            self.temperature_, self.degrees_ = 1 / worth.kappa, worth.nu
 
     def _priors(self, count: np.ndarray) -> np.ndarray:
         if self.priors is None:

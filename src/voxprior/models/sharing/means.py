@@ -16,6 +16,13 @@ A voxel k of the group G_v predicts the mean course of v through a map m_{k→v}
 map does not exist (Σ_t X̄_kt² = 0) is left out of the group and not counted in G_v. Groups may be
 weighted; then the averages of (4) and (5) are weighted ones.
 
+Scans that were centred by run have their run mean at zero, and class means may be drawn toward it
+(James and Stein), all by one factor: θ̂ ← ρ θ̂,
+
+    ρ = [ Σ_c Σ_j X̄_cj²/σ̂_j² − q J Σ_c 1/N_c ] / Σ_c Σ_j θ̂_cj²/σ̂_j²,   .05 ≤ ρ ≤ 1
+
+with q the mean of σ²/σ̂². Far from zero ρ is 1 and nothing happens.
+
 =========== ============= ============ ====================================================
 symbol      variable      shape        meaning
 =========== ============= ============ ====================================================
@@ -77,7 +84,7 @@ def chosen_map(mean_map: str, n_times: int, sharing: bool = True) -> str:
             f"voxel exactly, so means are not shared: it needs {needed} time points or more. "
             "Use mean_map='identity'.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=7,  # the call of fit
         )
     return mean_map
 
@@ -211,6 +218,31 @@ def _shrink(means, mu, tau2, noise, floor, theta, weight):
             else:  # no prior, or nothing to weigh: keep X̄
                 weight[c, j] = 1.0
                 theta[c, j] = means[c, j]
+
+
+def toward_zero(
+    theta: np.ndarray,
+    means: np.ndarray,
+    var: np.ndarray,
+    count: np.ndarray,
+    inflation: float = 1.0,
+) -> float:
+    """ρ: the James-Stein factor that draws class means toward zero.
+
+    Examples
+    --------
+    Two examples of each of two classes, J = 2; half of the squared length is noise:
+
+    >>> import numpy as np
+    >>> means = np.array([[1.0, 1.0], [1.0, -1.0]])
+    >>> toward_zero(means, means, np.ones((2, 2)), np.array([2, 2]))
+    0.5
+    """
+    noise = inflation * means.shape[1] * (1 / count).sum()
+    length = (theta**2 / var).sum()
+    if length <= 0:
+        return 1.0
+    return float(np.clip(((means**2 / var).sum() - noise) / length, 0.05, 1.0))
 
 
 def _voxel_major(means: np.ndarray, V: int) -> np.ndarray:

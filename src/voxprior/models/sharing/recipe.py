@@ -3,7 +3,8 @@
     1. whiten    remove the noise covariance of the training runs' volumes, learned without labels
     2. average   one pattern a trial: the mean over its time points
     3. classify  Gaussian naive Bayes with moderated variances shared over classes, means shared
-                 between neighbouring voxels, and calibrated probabilities
+                 between neighbouring voxels (without a space: drawn toward the run mean), and
+                 calibrated probabilities
 
 Trials must come with each run's own drift and mean removed (linear detrending, then centring on the
 mean over the run), whatever the classifier: no classifier survives without it.
@@ -58,6 +59,8 @@ def few_shot_decoder(
     1.0
     """
     steps: list[tuple[str, Any]] = [("whiten", NoiseWhitening(space, volumes))] if whiten else []
+    if space is None:
+        changes = {"shrinkage": "james-stein"} | changes
     steps += [("average", TimeAverage(space)), ("classify", FeatureSharingNB(space, **changes))]
     return Pipeline(steps)
 
