@@ -93,6 +93,6 @@ RIVALS = {
     "one principal component": one_component,
     "two principal components": two_components,
     "naive Bayes coefficients": naive_bayes,
-    "smoothed |t| (not in the paper)": smoothed_t,
-    "level set of |t|": level_set,
+    "smoothed map of abs t (not in the paper)": smoothed_t,
+    "level set of abs t": level_set,
 }

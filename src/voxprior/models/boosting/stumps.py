@@ -52,7 +52,7 @@ SORT_WIDTH = 64
 # samples.
 COUNT_LIMIT = 600
 # Below this many values a scan takes less time than waking the threads.
-PARALLEL_VALUES = 200_000
+PARALLEL_VALUES = 1_000_000
 TILES_PER_CHUNK = 64
 # Scores this close, relative to Σ|u|, are equal up to rounding, and a tie.
 TIE = 1e-12
