@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+# One BLAS thread a test worker: workers fill the cores already.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 -q
 
 .PHONY: demo test test-all test-browser test-minimum lint bench docs clean
 .DEFAULT_GOAL := test
@@ -11,10 +13,10 @@ demo: $(VENV)/.has-voxprior  ## decode a simulated brain with every family
 	$(BIN)/voxprior demo
 
 test: $(VENV)/.has-test  ## the fast suite
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 -q
+	$(PYTEST)
 
 test-all: $(VENV)/.has-test  ## the slow statistical tests too
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 -q -m "not browser"
+	$(PYTEST) -m "not browser"
 
 test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chromium
 	@command -v chromium >/dev/null || { \
@@ -24,7 +26,7 @@ test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chrom
 	$(BIN)/python -m pytest -q -m browser tests
 
 test-minimum: .venv-minimum/.has-test  ## the fast suite on the lowest versions pyproject.toml allows
-	.venv-minimum/bin/python -m pytest -n auto --maxprocesses 4 -q
+	$(subst $(BIN),.venv-minimum/bin,$(PYTEST))
 
 lint: $(VENV)/.has-dev  ## format, rules, types, import directions
 	$(BIN)/ruff format --check .
