@@ -30,7 +30,7 @@ def arms(regularization: float, radius: float, n_iterations: int, seed: int = 0)
         "control: places permuted": lambda space: make(shuffle(space), step="exact"),
         "control: ridge, K = I": lambda space: make(space, kernel="identity", step="exact"),
         "SRB, rows equalised": lambda space: make(space, kernel="equalized", step="exact"),
-        "SRB, defaults (λ = 10)": lambda space: SpatialBoostingClassifier(
+        "SRB, λ = 10, same r": lambda space: SpatialBoostingClassifier(
             space, radius=radius, n_iterations=n_iterations
         ),
     }

@@ -172,7 +172,7 @@ def table_row(name: str, scores: Scores) -> dict:
 def draw_curves(drawn: dict, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    shown = ["AdaBoost (λ = 0)", "SRB, exact step (7)", "SRB, defaults (λ = 10)", *RIVALS]
+    shown = ["AdaBoost (λ = 0)", "SRB, exact step (7)", "SRB, λ = 10, same r", *RIVALS]
     figure = Figure(figsize=(3.4 * max(len(drawn) // 2, 1), 6), layout="constrained")
     axes = np.ravel(figure.subplots(2, max(-(-len(drawn) // 2), 1)))
     for axis, (title, results) in zip(axes, drawn.items()):
