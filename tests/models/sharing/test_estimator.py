@@ -284,6 +284,7 @@ def test_james_stein_draws_all_means_toward_zero(scattered):
     ratio = drawn.theta_ / plain.theta_
     assert 0.05 <= ratio[0, 0] < 1
     np.testing.assert_allclose(ratio, ratio[0, 0])
+    assert drawn.temperature_ == pytest.approx(plain.temperature_ * ratio[0, 0])
 
 
 def test_same_bits_alone_as_in_a_batch(rng, scattered):

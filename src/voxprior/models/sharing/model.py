@@ -96,11 +96,12 @@ def share(
     inflation = float(variances.inflation.mean())
     if prior.leverage > 0:
         own += (1 - own) * prior.leverage
+    worth = None if kept is None else calibrate(kept, statistics, theta, var, own, inflation)
     if options.shrinkage is not None:
         rho = toward_zero(theta, means, var, count, inflation)
         theta *= rho
-        own *= rho
-    worth = None if kept is None else calibrate(kept, statistics, theta, var, own, inflation)
+        # Contrasts are ρ times as long now, and a nat of their evidence is worth 1/ρ as much.
+        worth = None if worth is None else worth._replace(kappa=worth.kappa / rho)
     return SharedModel(theta, var, prior.size.mean(axis=0), worth)
 
 
