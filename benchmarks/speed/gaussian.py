@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 
@@ -43,8 +43,12 @@ def scans(n: int, p: int, n_classes: int, seed: int = 0) -> dict[str, np.ndarray
 
 
 def _linear(p: int) -> Any:
-    """The covariance of GPClassifier's linear kernel, in scikit-learn's words, units matched."""
-    return ConstantKernel(1.0 / p, (1e-12, 1e6)) * DotProduct(np.sqrt(p), "fixed")
+    """A linear kernel with bias and scale free, started at the unit of the scans."""
+    return ConstantKernel(1.0 / p, (1e-12, 1e6)) * DotProduct(np.sqrt(p), (1e-3, 1e6))
+
+
+def _rbf(p: int) -> Any:
+    return ConstantKernel(1.0, (1e-5, 1e5)) * RBF(np.sqrt(2.0 * p), (1.0, 1e6))
 
 
 def classifiers(p: int, quick: bool) -> dict[str, Callable[[], Any]]:
@@ -54,6 +58,26 @@ def classifiers(p: int, quick: bool) -> dict[str, Callable[[], Any]]:
         "GPClassifier() (EP)": GPClassifier,
         "GPClassifier(inference='laplace')": lambda: GPClassifier(inference="laplace"),
     } | ({} if quick else _gpytorch("classifier"))
+
+
+def rbf_classifiers(p: int) -> dict[str, Callable[[], Any]]:
+    """The same with scale and length of an RBF kernel; the first is the base."""
+    return {
+        "scikit-learn GPC (Laplace, one-vs-rest)": lambda: GaussianProcessClassifier(_rbf(p)),
+        "GPClassifier('rbf') (EP)": lambda: GPClassifier("rbf"),
+        "GPClassifier('rbf', inference='laplace')": lambda: GPClassifier(
+            "rbf", inference="laplace"
+        ),
+    }
+
+
+def rbf_regressors(p: int) -> dict[str, Callable[[], Any]]:
+    """The same for regression."""
+    kernel = _rbf(p) + WhiteKernel(0.1, (1e-6, 1e3))
+    return {
+        "scikit-learn GPR": lambda: GaussianProcessRegressor(kernel, alpha=1e-8, normalize_y=True),
+        "GPRegressor('rbf')": lambda: GPRegressor("rbf"),
+    }
 
 
 def regressors(p: int, quick: bool) -> dict[str, Callable[[], Any]]:
@@ -149,9 +173,12 @@ def races(n: int, p: int, quick: bool, repeats: int) -> dict[str, list[dict]]:
     sections = {}
     for n_classes in (2, 3):
         title = f"{n_classes}-class classification, {n} scans"
-        sections[title] = race(classifiers(p, quick), scans(n, p, n_classes), "y", repeats)
+        data = scans(n, p, n_classes)
+        sections[f"{title}, linear"] = race(classifiers(p, quick), data, "y", repeats)
+        sections[f"{title}, RBF"] = race(rbf_classifiers(p), data, "y", repeats)
     data = scans(n, p, 2)
-    sections[f"regression, {n} scans"] = race(regressors(p, quick), data, "t", repeats)
+    sections[f"regression, {n} scans, linear"] = race(regressors(p, quick), data, "t", repeats)
+    sections[f"regression, {n} scans, RBF"] = race(rbf_regressors(p), data, "t", repeats)
     for task, target in (("classification", "y"), ("regression", "t")):
         models = relevance(task, quick, n)
         sections[f"relevance vectors, {task}, {n} scans"] = race(models, data, target, repeats)
