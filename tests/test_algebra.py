@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from voxprior.algebra import cholesky, cholesky_logdet, log_softmax_rows
+from voxprior.algebra import (
+    MANY_ROWS,
+    blas_threads_for,
+    cholesky,
+    cholesky_logdet,
+    log_softmax_rows,
+)
 
 few = settings(max_examples=30, deadline=None)
 log_joints = arrays(
@@ -80,3 +87,15 @@ def test_logdet_of_an_ill_scaled_matrix():
     diagonal = np.array([1e-200, 1e200, 1e-150])
     expected = -150 * np.log(10)
     np.testing.assert_allclose(cholesky_logdet(np.diag(np.sqrt(diagonal))), expected, rtol=1e-12)
+
+
+def test_small_matrices_get_one_blas_thread_and_large_ones_what_there_is():
+    def threads():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        with blas_threads_for(MANY_ROWS - 1):
+            assert threads() == {1}
+        assert threads() == {2}
+        with blas_threads_for(MANY_ROWS):
+            assert threads() == {2}

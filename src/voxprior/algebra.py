@@ -11,19 +11,24 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import log_softmax
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["Cholesky", "cholesky", "cholesky_logdet", "log_softmax_rows"]
+__all__ = ["Cholesky", "blas_threads_for", "cholesky", "cholesky_logdet", "log_softmax_rows"]
 
 # Jitter relative to the mean of the diagonal: first a few units of rounding, at last a change of
 # the model that the caller should not be given in silence.
 FIRST_JITTER = 1e-12
 LAST_JITTER = 1e-4
+# Matrices with fewer rows are factorised faster by one thread than by several that wait.
+MANY_ROWS = 512
 
 
 def log_softmax_rows(log_joint: ArrayLike) -> NDArray[np.float64]:
@@ -111,3 +116,21 @@ def cholesky(K: ArrayLike) -> Cholesky:
 def cholesky_logdet(L: ArrayLike) -> float:
     """Return log |L L'| = 2 Σ_i log L_ii of a Cholesky factor."""
     return float(2 * np.sum(np.log(np.diag(L))))
+
+
+def blas_threads_for(n_rows: int) -> AbstractContextManager:
+    """BLAS held at one thread within the context where matrices have only `n_rows` rows.
+
+    Examples
+    --------
+    >>> from voxprior.algebra import blas_threads_for
+    >>> with blas_threads_for(n_rows=40):
+    ...     pass
+    """
+    return _controller().limit(limits=1, user_api="blas") if n_rows < MANY_ROWS else nullcontext()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Finding the libraries takes milliseconds, so it is done once."""
+    return ThreadpoolController()

@@ -162,7 +162,9 @@ def test_rounding_is_forgiven_and_indefinite_kernels_are_not(rng):
 def test_estimator_agrees_with_scikit_learn(rng):
     Z = rng.normal(size=(30, 6))
     t = (Z @ rng.normal(size=6) + rng.normal(size=30) > 0).astype(int)
-    ours = GPClassifier(likelihood="logistic", center=False, normalize=False, span=False).fit(Z, t)
+    ours = GPClassifier(
+        likelihood="logistic", center=False, normalize=False, span=False, offset=1.0
+    ).fit(Z, t)
     kernel = ConstantKernel(1.0, (1e-5, 1e5)) * DotProduct(1.0, "fixed")
     peer = GaussianProcessClassifier(kernel, n_restarts_optimizer=2, random_state=0).fit(Z, t)
     assert ours.log_evidence_ == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-4)

@@ -275,7 +275,7 @@ def test_span_leaves_scans_of_the_span_alone_and_sharpens_others(rng):
     y = np.repeat([0, 1], 15)
     signal = 0.1 * rng.normal(size=2000)
     X, new = (rng.normal(size=(30, 2000)) + np.outer(2 * y - 1, signal) for _ in range(2))
-    whole, span = GPClassifier(span=False).fit(X, y), GPClassifier().fit(X, y)
+    whole, span = GPClassifier(span=False).fit(X, y), GPClassifier(span=True).fit(X, y)
     np.testing.assert_allclose(span.predict_proba(X), whole.predict_proba(X), rtol=1e-6)
     means = [gp.predict_latent(new)[0] for gp in (whole, span)]
     np.testing.assert_allclose(means[0], means[1], rtol=1e-9)

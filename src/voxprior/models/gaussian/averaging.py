@@ -133,6 +133,16 @@ def probability(mean: np.ndarray, variance: np.ndarray, likelihood: str) -> np.n
     return np.einsum("ms,s->m", expit(points), weights)
 
 
+def class_probabilities(mean: np.ndarray, variance: np.ndarray, likelihood: str) -> np.ndarray:
+    """Probabilities (m, 2) of one latent function (m,), or (m, C) of C against the rest (m, C)."""
+    if mean.ndim == 1:
+        # The two tails are computed apart, so that neither loses digits near certainty.
+        return np.stack([probability(s * mean, variance, likelihood) for s in (-1, 1)], axis=1)
+    each = [probability(m, v, likelihood) for m, v in zip(mean.T, variance.T)]
+    p = np.maximum(np.array(each).T, np.finfo(float).tiny)
+    return p / p.sum(axis=1, keepdims=True)
+
+
 def mackay_probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """MacKay's approximation σ(μ / √(1 + π v/8)) of the logistic average."""
     return expit(mean / np.sqrt(1.0 + np.pi * variance / 8.0))

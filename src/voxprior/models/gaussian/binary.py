@@ -59,8 +59,11 @@ def inverse_of(L: np.ndarray) -> np.ndarray:
     """(L Lᵀ)⁻¹ as a full symmetric matrix, at a third of the cost of solving for the identity."""
     if not len(L):
         return L
-    lower = np.tril(dpotri(L, lower=1)[0])
-    return lower + np.tril(lower, -1).T
+    # What stands above the diagonal of L, zeros, is left there.
+    lower = dpotri(L, lower=1)[0]
+    whole = lower + lower.T
+    whole.flat[:: len(L) + 1] *= 0.5
+    return whole
 
 
 def latent_moments(

@@ -9,8 +9,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from voxprior.models.gaussian.averaging import average_softmax, choose_rule, probability
+from voxprior.algebra import blas_threads_for
+from voxprior.models.gaussian.averaging import (
+    average_softmax,
+    choose_rule,
+    class_probabilities,
+)
 from voxprior.models.gaussian.binary import BinaryPosterior, latent_moments, site_matrix
+from voxprior.models.gaussian.evidence import Optimum
+from voxprior.models.gaussian.gram import span_root
 from voxprior.models.gaussian.kernels import n_parameters
 from voxprior.models.gaussian.multiclass import SoftmaxPosterior, class_precision, softmax_moments
 from voxprior.models.gaussian.objectives import (
@@ -18,6 +25,8 @@ from voxprior.models.gaussian.objectives import (
     SoftmaxEvidence,
 )
 from voxprior.models.gaussian.process import GaussianProcess
+from voxprior.models.gaussian.similarity import LINEAR
+from voxprior.models.gaussian.span import left_out, share_beyond
 
 
 class GPClassifier(ClassifierMixin, GaussianProcess):
@@ -59,12 +68,12 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     normalize : bool
         Divide every Gram matrix by the mean of its training diagonal: the unit of X does not
         matter.
-    span : bool
-        Give a linear kernel's weights no variance outside the span of the training scans, where
-        nothing can be learned; probabilities are then less blurred when voxels outnumber scans by
-        far.
+    span : {"auto", True, False}
+        Whether the weights of a linear kernel vary beyond the span of the training scans, where
+        nothing can be learned: True, they do not; False, they do as elsewhere; "auto" takes the
+        share of that variance that predicts left-out training scans best (softmax: as True).
     offset, degree : float, int
-        c and d of the kernels s²(c + g) and s²(c + g)^d.
+        c and d of the kernels s²(c + g) and s²(c + g)^d; PRoNTo has c = 1 beside raw scans.
     averaging : {"auto", "quadrature", "sobol", "random", "mode"}
         How the softmax is averaged; "auto" is quadrature for up to 3 classes, Sobol draws beyond;
         "mode" does not average but plugs the latent mean in (softmax only).
@@ -84,6 +93,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         Latent values of the training scans; two classes: −f/2 and f/2, their difference is f.
     theta_ : array
         Log hyper-parameters; one row a class where they differ.
+    beyond_ : float
+        Share of the variance beyond the span that the latent functions were given.
     dual_coef_ : array (n, C) or (n, 1)
         a with f = K a.
     kernel_share_ : array (M,) or (C, M)
@@ -123,8 +134,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         hyperprior=None,
         center=True,
         normalize=True,
-        span=True,
-        offset=1.0,
+        span="auto",
+        offset=0.1,
         degree=2,
         averaging="auto",
         n_draws=1024,
@@ -157,6 +168,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         """PRoNTo's settings: raw scale, start at log 1, 20 evaluations, 10,000 draws, seed 0."""
         return cls(
             inference="pronto",
+            offset=1.0,
             normalize=False,
             span=False,
             max_evals=20,
@@ -177,15 +189,26 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         X = self._read(X, reset=True)
         codes = self._encode(X, y)
         self.likelihood_, self.inference_ = self._model(len(self.classes_))
-        gram = self._fit_gram(X)
         self.codes_ = codes
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        gram = self._fit_gram(X)
+        with blas_threads_for(len(codes)):
+            self._learn(gram, codes)
+        return self
+
+    def _learn(self, gram: np.ndarray, codes: np.ndarray) -> None:
+        """All that depends on the scans through their Gram matrices alone."""
+        self.span_roots_ = [
+            span_root(one) if kernel.shape in LINEAR and self.span else None
+            for one, kernel in zip(gram, self._kernels())
+        ]
         problems = self._problems(gram, codes)
         copies = len(self.classes_) if self.per_class and self._softmax else 1
         start = self._start(copies * n_parameters(self._kernels()))
         optima = [self._climb(problem, start) for problem in problems]
         fits = [problem.posterior(o.theta) for problem, o in zip(problems, optima)]
         self.posteriors_ = [fit._asdict() for fit in fits]
+        self.beyond_ = self._share_beyond(problems, fits, optima)
         self.log_evidence_ = float(sum(fit.log_evidence for fit in fits))
         self.evidence_path_ = np.concatenate([optimum.path for optimum in optima])
         theta = np.array([optimum.theta for optimum in optima])
@@ -197,7 +220,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         self.dual_coef_ = a[0] if self._softmax else a.T
         f = f[0] if self._softmax else f.T
         self.latent_ = np.hstack([-f / 2, f / 2]) if f.shape[1] == 1 else f
-        return self
 
     def _encode(self, X: Any, y: Any) -> np.ndarray:
         y = column_or_1d(y, warn=True)
@@ -213,16 +235,17 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
     def _model(self, n_classes: int) -> tuple[str, str]:
         """Likelihood and inference with "auto" made definite."""
-        allowed: dict[str, tuple[str, ...]] = {
+        allowed: dict[str, tuple[Any, ...]] = {
             "likelihood": ("auto", "logistic", "probit"),
             "inference": ("auto", "laplace", "ep", "pronto"),
             "averaging": ("auto", "quadrature", "sobol", "random", "mode"),
+            "span": ("auto", True, False),
         }
         for name, values in allowed.items():
             if getattr(self, name) not in values:
                 raise ValueError(
                     f"The '{name}' parameter of {type(self).__name__} must be one of "
-                    f"{', '.join(values)}. Got {getattr(self, name)!r} instead."
+                    f"{', '.join(map(str, values))}. Got {getattr(self, name)!r} instead."
                 )
         likelihood, inference = self.likelihood, self.inference
         if inference == "pronto":
@@ -256,6 +279,18 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         model = (self.likelihood_, self.inference_)
         return [BinaryEvidence(kernels, gram, sign, *model) for sign in signs]
 
+    def _share_beyond(self, problems: list, fits: list, optima: list[Optimum]) -> float:
+        if (
+            self.span == "auto"
+            and not self._softmax
+            and any(r is not None for r in self.span_roots_)
+        ):
+            K = [problem.covariance(optimum.theta) for problem, optimum in zip(problems, optima)]
+            return share_beyond(
+                [left_out(*each) for each in zip(fits, K)], self.codes_, self.likelihood_
+            )
+        return 0.0 if self.span else 1.0
+
     def predict_latent(
         self, X: Any, diagonal: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -269,8 +304,11 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         """
         check_is_fitted(self)
         cross, norms = self._cross_gram(self._read(X, reset=False), diagonal)
-        thetas = np.atleast_2d(self.theta_)
-        pairs = [self._covariance_to(theta, cross, norms) for theta in thetas]
+        for m, root in enumerate(self.span_roots_):
+            if root is not None:
+                inside = ((cross[m] @ root) ** 2).sum(axis=1)
+                norms[m] = inside + self.beyond_ * (norms[m] - inside)
+        pairs = [self._covariance_to(theta, cross, norms) for theta in np.atleast_2d(self.theta_)]
         if self._softmax:
             K, k = pairs[0] if len(pairs) == 1 else map(np.array, zip(*pairs))
             return softmax_moments(SoftmaxPosterior(**self.posteriors_[0]), K, k)
@@ -296,12 +334,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         if self._softmax:
             rule = choose_rule(self.averaging, len(self.classes_), self.n_draws, self.seed_)
             return average_softmax(mean, variance, rule)
-        if mean.ndim == 1:
-            # The two tails are computed apart, so that neither loses digits near certainty.
-            return np.stack([probability(s * mean, variance, self.likelihood_) for s in (-1, 1)], 1)
-        each = [probability(m, v, self.likelihood_) for m, v in zip(mean.T, variance.T)]
-        p = np.maximum(np.array(each).T, np.finfo(float).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+        return class_probabilities(mean, variance, self.likelihood_)
 
     def predict_log_proba(self, X: Any, diagonal: np.ndarray | None = None) -> np.ndarray:
         """Logarithm of `predict_proba`."""

@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Numbers in one converted block: 16 MB of float64, large enough for BLAS to run at full speed.
-BLOCK_ELEMENTS = 2**21
+# Numbers in one converted block: 8 MB of float64, large enough for BLAS to run at full speed.
+BLOCK_ELEMENTS = 2**20
 # Relative eigenvalues below this are rounding: the Gram matrix does not span their directions.
 SPAN_TOLERANCE = 1e-9
 

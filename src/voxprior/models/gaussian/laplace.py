@@ -30,6 +30,8 @@ from voxprior.models.gaussian.binary import BinaryPosterior, factorise, site_mat
 
 MAX_NEWTON = 100
 MAX_HALVINGS = 30
+# Newton squares its error: after a step this small, what is left is some 1e-10.
+STEP_TOLERANCE = 1e-5
 
 
 class Likelihood(NamedTuple):
@@ -91,7 +93,7 @@ def laplace(
         a, f_new, objective = _climb(K, sign, derivatives, a, target, objective)
         change = np.abs(f_new - f).max()
         f = f_new
-        if change <= 1e-8 * (1.0 + np.abs(f).max()):
+        if change <= STEP_TOLERANCE * (1.0 + np.abs(f).max()):
             break
     at = derivatives(sign, f)
     root = np.sqrt(at.W)

@@ -38,6 +38,8 @@ from voxprior.models.gaussian.binary import factorise, inverse_of
 
 MAX_NEWTON = 100
 MAX_HALVINGS = 30
+# Newton squares its error: after a step this small, what is left is some 1e-10.
+STEP_TOLERANCE = 1e-5
 
 
 class SoftmaxPosterior(NamedTuple):
@@ -87,7 +89,7 @@ def softmax_laplace(
         a, f_new, objective = _climb(K, onehot, a, target, objective)
         change = np.abs(f_new - f).max()
         f = f_new
-        if change <= 1e-8 * (1.0 + np.abs(f).max()):
+        if change <= STEP_TOLERANCE * (1.0 + np.abs(f).max()):
             break
     E, M, half_determinant = _factors(K, softmax(f, axis=1))
     return SoftmaxPosterior(a, E, M, f, float(objective - half_determinant))

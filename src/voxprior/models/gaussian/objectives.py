@@ -17,7 +17,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from voxprior.models.gaussian.binary import BinaryPosterior
-from voxprior.models.gaussian.ep import Sites, ep_gradient, expectation_propagation
+from voxprior.models.gaussian.ep import (
+    CLIMB_TOLERANCE,
+    SITE_TOLERANCE,
+    Sites,
+    ep_gradient,
+    expectation_propagation,
+)
 from voxprior.models.gaussian.kernels import Kernel, covariance, derivatives, n_parameters
 from voxprior.models.gaussian.laplace import laplace, laplace_gradient
 from voxprior.models.gaussian.multiclass import (
@@ -36,7 +42,8 @@ class _Problem:
         self.rows = np.einsum("mii->mi", gram)
         self.n_parameters = n_parameters(kernels)
 
-    def _covariance(self, theta: np.ndarray) -> np.ndarray:
+    def covariance(self, theta: np.ndarray) -> np.ndarray:
+        """K (n, n) at θ."""
         return covariance(self.kernels, theta, self.gram, self.rows, self.rows)
 
     def _derivatives(self, theta: np.ndarray) -> np.ndarray:
@@ -52,7 +59,7 @@ class RegressionEvidence(_Problem):
 
     def posterior(self, theta: np.ndarray) -> Regression:
         """Exact posterior at θ."""
-        return regress(self._covariance(theta[:-1]), self.y, float(np.exp(2.0 * theta[-1])))
+        return regress(self.covariance(theta[:-1]), self.y, float(np.exp(2.0 * theta[-1])))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient at θ."""
@@ -79,9 +86,11 @@ class BinaryEvidence(_Problem):
 
     def posterior(self, theta: np.ndarray) -> BinaryPosterior:
         """Gaussian approximation at θ."""
-        K = self._covariance(theta)
+        return self._approximate(self.covariance(theta), SITE_TOLERANCE)
+
+    def _approximate(self, K: np.ndarray, tolerance: float) -> BinaryPosterior:
         if self.inference == "ep":
-            fit, self._sites = expectation_propagation(K, self.sign, self._sites)
+            fit, self._sites = expectation_propagation(K, self.sign, self._sites, tolerance)
         else:
             fit = laplace(K, self.sign, self.likelihood, self._latent)
         self._latent = fit.f
@@ -89,11 +98,10 @@ class BinaryEvidence(_Problem):
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient at θ."""
-        fit = self.posterior(theta)
-        dK = self._derivatives(theta)
+        K, dK = self.covariance(theta), self._derivatives(theta)
+        fit = self._approximate(K, CLIMB_TOLERANCE)
         if self.inference == "ep":
             return fit.log_evidence, ep_gradient(fit, dK)
-        K = self._covariance(theta)
         return fit.log_evidence, laplace_gradient(fit, K, self.sign, dK, self.likelihood)
 
 
@@ -110,9 +118,9 @@ class SoftmaxEvidence(_Problem):
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         """K (n, n), or (C, n, n) with one kernel a class."""
         if not self.per_class:
-            return self._covariance(theta)
+            return super().covariance(theta)
         parts = theta.reshape(self.onehot.shape[1], -1)
-        return np.array([self._covariance(part) for part in parts])
+        return np.array([super(SoftmaxEvidence, self).covariance(part) for part in parts])
 
     def posterior(self, theta: np.ndarray) -> SoftmaxPosterior:
         """Laplace approximation at θ."""

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from voxprior.algebra import blas_threads_for
 from voxprior.models.gaussian.binary import inverse_of
 from voxprior.models.gaussian.kernels import covariance
 from voxprior.models.gaussian.objectives import RegressionEvidence
@@ -75,7 +76,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         hyperprior=None,
         center=True,
         normalize=True,
-        span=False,
         center_targets=True,
         offset=1.0,
         degree=2,
@@ -92,7 +92,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         self.hyperprior = hyperprior
         self.center = center
         self.normalize = normalize
-        self.span = span
         self.center_targets = center_targets
         self.offset = offset
         self.degree = degree
@@ -102,7 +101,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     @classmethod
     def paper(cls) -> Self:
         """PRoNTo's settings: raw scale, start at log 1, 20 evaluations."""
-        return cls(normalize=False, span=False, max_evals=20, bounds=(-20.0, 20.0))
+        return cls(normalize=False, max_evals=20, bounds=(-20.0, 20.0))
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit by maximising the evidence."""
@@ -115,8 +114,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         self.y_mean_ = float(y.mean()) if self.center_targets else 0.0
         self.targets_ = y - self.y_mean_
         problem = RegressionEvidence(self._kernels(), gram, self.targets_)
-        self.theta_, self.evidence_path_ = self._hyperparameters(problem)
-        fit = problem.posterior(self.theta_)
+        with blas_threads_for(len(y)):
+            self.theta_, self.evidence_path_ = self._hyperparameters(problem)
+            fit = problem.posterior(self.theta_)
         self.posterior_ = fit._asdict()
         self.log_evidence_, self.dual_coef_ = fit.log_evidence, fit.alpha[:, None]
         self.noise_ = float(np.exp(self.theta_[-1]))

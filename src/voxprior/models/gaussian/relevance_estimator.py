@@ -8,7 +8,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from voxprior.models.gaussian.averaging import average_softmax, choose_rule, probability
+from voxprior.models.gaussian.averaging import (
+    average_softmax,
+    choose_rule,
+    class_probabilities,
+)
 from voxprior.models.gaussian.basis import Basis
 from voxprior.models.gaussian.multiclass import SoftmaxPosterior, softmax_laplace, softmax_moments
 from voxprior.models.gaussian.relevance import (
@@ -178,11 +182,8 @@ class RVMClassifier(ClassifierMixin, RelevanceEstimator):
             return average_softmax(*moments, rule)
         mean, variance = self._latent(Phi)
         if len(self.classes_) == 2:
-            both = [probability(s * mean[:, 0], variance[:, 0], "logistic") for s in (-1, 1)]
-            return np.stack(both, axis=1)
-        each = [probability(m, v, "logistic") for m, v in zip(mean.T, variance.T)]
-        p = np.maximum(np.array(each).T, np.finfo(float).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+            mean, variance = mean[:, 0], variance[:, 0]
+        return class_probabilities(mean, variance, "logistic")
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of `predict_proba`."""

@@ -2,14 +2,17 @@
 
 Only the relevant scans (or columns) and the mean scan survive the fit:
 
-    kernel   φ_r(x) = k(x − x̄, x_r − x̄),     x·x_r − x·x̄ − x̄·x_r + x̄·x̄ from one stack [x_r; x̄]
+    kernel   φ_r(x) = k(x − x̄, x_r − x̄) from  x·x_r − x·x̄ − m_r + m̄,   m_r = x_r·x̄,  m̄ = x̄·x̄
     voxels   φ_j(x) = x_j − x̄_j
     latent   mean = φᵀμ,  variance = φᵀVφ − φᵀVΦᵀRΦVφ        (dual: no A x A matrix for A columns)
 
 ==========  ==================  ============
 symbol      variable            shape
 ==========  ==================  ============
-[x_r; x̄]    stack_              (R + 1, p)
+x_r         scans_              (R, p)
+x̄           mean_scan_          (p,)
+m_r, m̄      scan_means_,        (R,), scalar
+            grand_mean_
 Φ           design_             (n, R + 1), ones last
 V           variances_          (K, R + 1)
 R           precisions_         (K, n, n)
@@ -23,8 +26,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
 
+from voxprior.algebra import blas_threads_for
 from voxprior.models.gaussian.basis import Basis
-from voxprior.models.gaussian.gram import cross_gram, gram_matrix, is_dask
+from voxprior.models.gaussian.gram import cross_gram, is_dask
 from voxprior.models.gaussian.kernels import Kernel, covariance
 from voxprior.models.gaussian.relevance import Relevance, Targets, reestimate
 from voxprior.models.gaussian.similarity import LINEAR, GramEstimator
@@ -34,7 +38,7 @@ class RelevanceEstimator(GramEstimator):
     """Base with `basis`, `solver`, `kernel`, `length_scale`, `column_cost`, `max_iter`, `tol`."""
 
     # One kernel of all features; these parameters of the Gaussian processes do not apply.
-    regions, span, copy_X = None, False, False
+    regions, copy_X = None, False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -75,6 +79,10 @@ class RelevanceEstimator(GramEstimator):
 
     def _solve(self, basis: Basis, targets: Targets) -> Relevance:
         """Run the chosen solver."""
+        with blas_threads_for(basis.n_columns):
+            return self._run(basis, targets)
+
+    def _run(self, basis: Basis, targets: Targets) -> Relevance:
         if self.solver != "fast":
             options = {} if self.tol is None else {"tol": self.tol / basis.n_rows}
             return reestimate(basis, targets, self.solver, max_iter=self.max_iter, **options)
@@ -122,9 +130,11 @@ class RelevanceEstimator(GramEstimator):
             return
         if not self._precomputed:
             mean = np.asarray(X.mean(axis=0, dtype=np.float64))
-            mean = mean if self.center else np.zeros_like(mean)
-            self.stack_ = np.vstack([np.asarray(X[self.relevance_], dtype=np.float64), mean])
-            self.stack_gram_ = gram_matrix(self.stack_)
+            self.mean_scan_ = mean if self.center else np.zeros_like(mean)
+            self.scans_ = np.asarray(X[self.relevance_])
+            means = self.gram_means_[0] if self.center else np.zeros(basis.n_rows)
+            self.scan_means_, self.grand_mean_ = means[self.relevance_], float(means.mean())
+            self.scan_norms_ = np.diag(self.gram_[0])[self.relevance_]
             del self.X_fit_
         del self.gram_
 
@@ -137,7 +147,7 @@ class RelevanceEstimator(GramEstimator):
             gram = self._centred(X)
             part = gram / self.gram_scale_[0]
         else:
-            part = self._kernel_to_stack(X)
+            part = self._kernel_to_scans(X)
         return np.column_stack([part, np.ones(len(part))])
 
     def _refuse_infinite_voxels(self, X: Any) -> None:
@@ -154,16 +164,15 @@ class RelevanceEstimator(GramEstimator):
             gram = gram - gram.mean(axis=1, keepdims=True) - means + means.mean()
         return gram[:, self.relevance_]
 
-    def _kernel_to_stack(self, X: Any) -> np.ndarray:
-        cross = cross_gram(X, self.stack_)
+    def _kernel_to_scans(self, X: Any) -> np.ndarray:
+        cross = cross_gram(X, self.scans_)
         self._refuse_infinite(X, cross.squared_norms)
-        to_mean, own = cross.gram[:, -1:], self.stack_gram_
-        gram = cross.gram[:, :-1] - to_mean - own[-1, :-1] + own[-1, -1]
-        rows = cross.squared_norms - 2.0 * to_mean[:, 0] + own[-1, -1]
-        columns = np.diag(own)[:-1] - 2.0 * own[-1, :-1] + own[-1, -1]
+        to_mean = cross_gram(X, self.mean_scan_[None]).gram
+        gram = cross.gram - to_mean - self.scan_means_ + self.grand_mean_
+        rows = cross.squared_norms - 2.0 * to_mean[:, 0] + self.grand_mean_
         kernels, theta = self._kernel()
-        scale = self.gram_scale_[0]
-        return covariance(kernels, theta, *(a[None] / scale for a in (gram, rows, columns)))
+        gram, rows = gram / self.gram_scale_[0], rows / self.gram_scale_[0]
+        return covariance(kernels, theta, gram[None], rows[None], self.scan_norms_[None])
 
     def _covariance_to(self, Phi: np.ndarray, output: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """ΦVΦᵀ between new and training scans, and its diagonal for new scans."""
@@ -188,17 +197,17 @@ class RelevanceEstimator(GramEstimator):
             raise ValueError(
                 "A model of a precomputed kernel has seen no voxels: fit on voxels to map them."
             )
-        scans = self.stack_[:-1] - self.stack_[-1]
+        scans = self.scans_ - self.mean_scan_
         shape = self.kernel if self.kernel in ("poly", "rbf") else "linear"
-        slope = self.coef_ * self._slope(shape, (scans**2).sum(axis=1)) / self.gram_scale_[0]
+        slope = self.coef_ * self._slope(shape) / self.gram_scale_[0]
         kind = "weight" if shape == "linear" else "gradient"
         return {f"{kind}{name}": row for name, row in zip(names, slope @ scans)}
 
-    def _slope(self, shape: str, norms: np.ndarray) -> np.ndarray | float:
+    def _slope(self, shape: str) -> np.ndarray | float:
         """∂k(x, x_r)/∂(x·x_r) at the mean scan x = 0."""
         if shape == "poly":
             return self.degree * self.offset ** (self.degree - 1)
         if shape == "rbf":
             l2 = self.length_scale**2
-            return np.exp(-0.5 * norms / (self.gram_scale_[0] * l2)) / l2
+            return np.exp(-0.5 * self.scan_norms_ / l2) / l2
         return 1.0

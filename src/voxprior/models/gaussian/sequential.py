@@ -34,6 +34,7 @@ from scipy.special import expit, log_expit
 
 from voxprior.models.gaussian.basis import Basis
 from voxprior.models.gaussian.binary import factorise
+from voxprior.models.gaussian.laplace import STEP_TOLERANCE
 from voxprior.models.gaussian.relevance import (
     LEAST_NOISE,
     GaussianTargets,
@@ -185,12 +186,12 @@ def _forward(L: np.ndarray, right: np.ndarray) -> np.ndarray:
     return solve_triangular(L, right, lower=True) if len(L) else right
 
 
-def _covariance(inner: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """(inner + A)⁻¹ with A = diag(1/v), by way of I + V^½ inner V^½."""
+def _covariance(inner: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, float]:
+    """(inner + A)⁻¹ with A = diag(1/v), and ½ log|I + V^½ inner V^½|, from one factor."""
     root = np.sqrt(v)
     L = factorise(np.eye(len(v)) + root[:, None] * inner * root)
     half = _forward(L, np.diag(root))
-    return half.T @ half
+    return half.T @ half, float(np.log(np.diag(L)).sum())
 
 
 class _Mode(NamedTuple):
@@ -203,7 +204,7 @@ class _Mode(NamedTuple):
 
 def _logistic_mode(Phi: np.ndarray, y: np.ndarray, v: np.ndarray, w: np.ndarray) -> _Mode:
     """Newton for the mode of w; labels y are 0 and 1."""
-    sign, value = 2.0 * y - 1.0, -np.inf
+    sign = 2.0 * y - 1.0
 
     def objective(w):
         return float(log_expit(sign * (Phi @ w)).sum() - 0.5 * (w**2 / v).sum())
@@ -211,22 +212,21 @@ def _logistic_mode(Phi: np.ndarray, y: np.ndarray, v: np.ndarray, w: np.ndarray)
     value = objective(w)
     for _ in range(100):
         p = expit(Phi @ w)
-        covariance = _covariance((Phi * (p * (1.0 - p))[:, None]).T @ Phi, v)
+        covariance, _ = _covariance((Phi * (p * (1.0 - p))[:, None]).T @ Phi, v)
         step = covariance @ (Phi.T @ (y - p) - w / v)
         size, moved = 1.0, objective(w + step)
         while moved < value - 1e-12 * abs(value) and size > 1e-8:
             size *= 0.5
             moved = objective(w + size * step)
         w, value = w + size * step, moved
-        if np.abs(size * step).max(initial=0.0) <= 1e-8 * (1.0 + np.abs(w).max(initial=0.0)):
+        if np.abs(size * step).max(initial=0.0) <= STEP_TOLERANCE * (
+            1.0 + np.abs(w).max(initial=0.0)
+        ):
             break
     p = expit(Phi @ w)
     B = p * (1.0 - p)
-    root = np.sqrt(v)
-    inner = (Phi * B[:, None]).T @ Phi
-    L = factorise(np.eye(len(v)) + root[:, None] * inner * root)
-    evidence = value - np.log(np.diag(L)).sum()
-    return _Mode(w, B, y - p, _covariance(inner, v), float(evidence))
+    covariance, half_determinant = _covariance((Phi * B[:, None]).T @ Phi, v)
+    return _Mode(w, B, y - p, covariance, value - half_determinant)
 
 
 def sequential_logistic(

@@ -28,7 +28,6 @@ from voxprior.models.gaussian.gram import (
     gram_matrix,
     is_dask,
     is_mapped,
-    span_root,
 )
 from voxprior.models.gaussian.kernels import SHAPES, Kernel
 
@@ -130,11 +129,6 @@ class GramEstimator(BaseEstimator):
             grams = [center_gram(gram)[0] for gram in grams]
         self.gram_scale_ = np.array([self._scale(gram) for gram in grams])
         self.gram_ = np.array([gram / scale for gram, scale in zip(grams, self.gram_scale_)])
-        if self.span:
-            self.span_roots_ = [
-                span_root(gram) if kernel.shape in LINEAR else None
-                for gram, kernel in zip(self.gram_, kernels)
-            ]
         if not self._precomputed:
             keep = not self.copy_X or is_dask(X) or is_mapped(X)
             self.X_fit_ = X if keep else X.copy()
@@ -155,11 +149,7 @@ class GramEstimator(BaseEstimator):
             crosses = [center_cross(c, means) for c, means in zip(crosses, self.gram_means_)]
         scale = self.gram_scale_
         gram = np.array([cross.gram / s for cross, s in zip(crosses, scale)])
-        norms = np.array([cross.squared_norms / s for cross, s in zip(crosses, scale)])
-        if self.span:
-            for m, root in enumerate(self.span_roots_):
-                norms[m] = norms[m] if root is None else ((gram[m] @ root) ** 2).sum(axis=1)
-        return gram, norms
+        return gram, np.array([cross.squared_norms / s for cross, s in zip(crosses, scale)])
 
     def _given_crosses(self, X: np.ndarray, diagonal: np.ndarray | None) -> list[Cross]:
         parts = np.split(np.asarray(X, dtype=float), len(self._kernels()), axis=1)
