@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from voxprior.images import ImageSpace
-from voxprior.report.figures import as_uri
+from voxprior.report.figures import as_image
+from voxprior.report.legends import LINEAR, legend_of
 from voxprior.report.maps import draw_maps
 from voxprior.report.page import Report
+from voxprior.report.pictures import Picture
 from voxprior.report.summary import summarize
+from voxprior.space import VoxelSpace
 from voxprior.validation import Result
 
 # An interactive viewer of a map weighs about a megabyte: only the first maps get one.
@@ -47,57 +51,107 @@ def make_report(
     **parts
         Further arguments of `summarize`.
     """
-    steps = ", then ".join(type(step).__name__ for step in _steps(model))
-    done = {"Preprocessing": _preprocessing(images), "Model": {"estimator": steps}}
+    done = {"Preprocessing": _preprocessing(images), "Model": _described(model)}
     done |= dict(parts.pop("done", {}))
-    pictures = [] if training is None else family_pictures(model, *training)
+    pictures = [] if training is None else family_pictures(model, *training, images.space)
     pictures += parts.pop("pictures", ())
-    shown = _shown_maps(images, model_maps(model))
+    shown = _shown_maps(images, model)
     return Report(summarize(result, title=title, done=done, maps=shown, pictures=pictures, **parts))
+
+
+# ---------------------------------------------------------------- what was done
+
+STANDARDISING = {
+    "run": "every voxel by its mean and deviation over the run (so a whole run is predicted at a "
+    "time)",
+    "baseline": "every voxel by its mean and deviation over the rest volumes of the run (so a "
+    "whole run is predicted at a time)",
+    "train": "every voxel by its mean and deviation over the training scans",
+    "none": "none",
+}
 
 
 def _preprocessing(images: ImageSpace) -> dict[str, Any]:
     cleaning = images.cleaning
-    filters = [
-        f"{n} {getattr(cleaning, n)} Hz" for n in ("high_pass", "low_pass") if getattr(cleaning, n)
+    steps = ["linear detrending of every run"] if cleaning.detrend else []
+    steps += [
+        f"{name.replace('_', '-')} filter at {getattr(cleaning, name):g} Hz"
+        for name in ("high_pass", "low_pass")
+        if getattr(cleaning, name)
     ]
-    unit = "a run" if images.standardize in ("run", "baseline") else "a scan"
     return {
-        "space": repr(images.space),
-        "smoothing": f"{images.smoothing_fwhm} mm FWHM" if images.smoothing_fwhm else "none",
-        "temporal cleaning": ", ".join((["detrended"] if cleaning.detrend else []) + filters)
-        or "none",
-        "standardising": f"{images.standardize} (the unit of prediction is {unit})",
+        "voxels": _place(images.space),
+        "smoothing": f"{images.smoothing_fwhm:g} mm FWHM" if images.smoothing_fwhm else "none",
+        "temporal cleaning": ", ".join(steps) or "none",
+        "standardising": STANDARDISING.get(images.standardize, images.standardize),
         "notes": "; ".join(images.notes) or None,
     }
 
 
-def family_pictures(model: Any, X: np.ndarray, y: np.ndarray) -> list[tuple[str, Any]]:
-    """Figures that the model's family draws of itself as (title, Figure); none for others.
+def _place(space: VoxelSpace) -> str:
+    """Say how many voxels there are, and where."""
+    if space.kind != "volume":
+        return f"{space.n_voxels:,} {'vertices' if space.kind == 'mesh' else 'places'}"
+    grid = " x ".join(map(str, space.shape))
+    if space.affine is None:
+        return f"{space.n_voxels:,} in a grid of {grid}"
+    sizes = " x ".join(f"{size:.3g}" for size in space.voxel_sizes)
+    return f"{space.n_voxels:,} in a grid of {grid}, {sizes} mm each"
 
-    X and y are the training scans: controls and resampling need them again.
-    """
-    *before, final = _steps(model)
+
+def _described(model: Any) -> dict[str, str]:
+    """The model by the names of its steps, and in words where its family has some."""
+    final = _steps(model)[-1]
+    found = {"estimator": ", then ".join(type(step).__name__ for step in _steps(model))}
+    words = getattr(_drawing(final), "DECODERS", {}).get(type(final).__name__)
+    return found if words is None else {"decoder": words} | found
+
+
+# ---------------------------------------------------------------- pictures and maps
+
+
+def _drawing(final: Any) -> ModuleType | None:
+    """Module that draws what the family of an estimator defines; None for other estimators."""
     package, _, room = type(final).__module__.rpartition(".")[0].rpartition(".")
     drawing = f"voxprior.report.pictures.{room}"
     if package != "voxprior.models" or find_spec(drawing) is None:
+        return None
+    return import_module(drawing)
+
+
+def family_pictures(
+    model: Any, X: np.ndarray, y: np.ndarray, space: VoxelSpace | None = None
+) -> list[Picture]:
+    """Pictures that the model's family draws of itself; none for other models.
+
+    X and y are the training scans: controls and resampling need them again. The space tells where
+    features are.
+    """
+    *before, final = _steps(model)
+    drawing = _drawing(final)
+    if drawing is None:
         return []
     for step in before:
         X = step.transform(X)
-    return list(import_module(drawing).draw(final, X, y).items())
+    return list(drawing.draw(final, X, y, space))
 
 
-def _shown_maps(images: ImageSpace, maps: Mapping[str, np.ndarray]) -> list[dict[str, str]]:
-    shown = []
-    for number, (name, values) in enumerate(maps.items()):
+def _shown_maps(images: ImageSpace, model: Any) -> list[dict[str, Any]]:
+    """Maps with what they show; one that is zero everywhere is said to be empty, not drawn."""
+    final = _steps(model)[-1]
+    legends = getattr(_drawing(final), "LEGENDS", LINEAR)
+    shown: list[dict[str, Any]] = []
+    for number, (name, values) in enumerate(model_maps(model).items()):
         values = np.asarray(values, dtype=float)
-        entry = {"name": name}
+        legend = legend_of(name, legends, getattr(final, "classes_", ()))
+        entry: dict[str, Any] = {"name": legend.title, "caption": legend.text}
         if len(values) > images.space.n_voxels:
-            entry["caption"] = "mean over time"
+            entry["caption"] = f"{legend.text} Mean over time.".lstrip()
             values = values.reshape(-1, images.space.n_voxels).mean(axis=0)
-        entry["image"] = as_uri(draw_maps(images.space, {"": values}))
-        if number < VIEWERS and images.space.kind == "volume" and min(images.space.shape) > 1:
-            entry["viewer"] = _viewer(images.inverse_transform(values), name)
+        if np.any(np.nan_to_num(values)):
+            entry |= as_image(draw_maps(images.space, {"": values}, unit=legend.unit))
+            if number < VIEWERS and images.space.kind == "volume" and min(images.space.shape) > 1:
+                entry["viewer"] = _viewer(images.inverse_transform(values), legend.title)
         shown.append(entry)
     return shown
 

@@ -1,7 +1,7 @@
 """Figures of a Result: what the scores, probabilities and errors look like.
 
 Each function takes plain numbers and returns a matplotlib Figure that belongs to no window;
-`as_uri` turns one into text that a page can hold.
+`as_image` turns one into text that a page can hold.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,21 @@ if TYPE_CHECKING:
 SIZE = (4.4, 3.5)
 
 
-def as_uri(figure: Figure, dpi: int = 110) -> str:
-    """PNG of a figure as a data URI."""
+# On the page, pixels an inch; and the width in inches above which a figure gets a row of its own.
+PIXELS, WIDE = 88, 6.0
+
+
+def as_image(figure: Figure, dpi: int = 150) -> dict[str, Any]:
+    """PNG of a figure as a data URI, and how much room it takes on a page."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    text = base64.b64encode(buffer.getvalue()).decode("ascii")
+    inches = figure.get_figwidth()
+    return {
+        "image": f"data:image/png;base64,{text}",
+        "width": round(PIXELS * inches),
+        "wide": inches > WIDE,
+    }
 
 
 def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
@@ -42,9 +52,12 @@ def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[F
 
 def fold_scores(scores: pd.DataFrame, name: str, chance: float | None) -> Figure:
     """One dot a fold, and the mean."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, ax = _axes("fold", name.replace("_", " "))
     values = scores[name].to_numpy(dtype=float)
-    ax.plot(scores["fold"], values, "o", color="C0")
+    ax.plot(scores["fold"], values, "o", color="C0", clip_on=False)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.axhline(np.nanmean(values), color="C0", label="mean")
     if chance is not None:
         ax.axhline(chance, color="0.5", linestyle="--", label="chance")
@@ -53,7 +66,7 @@ def fold_scores(scores: pd.DataFrame, name: str, chance: float | None) -> Figure
 
 
 def roc(code: np.ndarray, probabilities: np.ndarray, classes: Sequence) -> Figure:
-    """ROC of each class against the rest (of the second class where there are two).
+    """ROC of each class against the rest; of two classes only that of the second, with thresholds.
 
     ``code`` (n,) is the index of each scan's true class in ``classes``.
     """
@@ -65,10 +78,25 @@ def roc(code: np.ndarray, probabilities: np.ndarray, classes: Sequence) -> Figur
         positive = code == c
         if positive.all() or not positive.any():
             continue
-        false, true, _ = roc_curve(positive, probabilities[:, c])
+        false, true, thresholds = roc_curve(positive, probabilities[:, c])
         ax.plot(false, true, label=f"{classes[c]}: {auc(false, true):.2f}")
+        if len(classes) == 2:
+            _write_thresholds(ax, false, true, thresholds)
     ax.legend(title="area", frameon=False)
     return figure
+
+
+def _write_thresholds(
+    ax: Axes, false: np.ndarray, true: np.ndarray, thresholds: np.ndarray
+) -> None:
+    """Write thresholds along a curve, except where they would be printed on each other."""
+    written = np.empty((0, 2))
+    for x, y, threshold in zip(false, true, thresholds):
+        near = np.abs(written - [x, y]) < [0.14, 0.07]
+        if np.isfinite(threshold) and not near.all(axis=1).any():
+            ax.annotate(f"{threshold:.2f}", (x, y), (4, -9), textcoords="offset points", fontsize=7)
+            ax.plot(x, y, ".", color="C0")
+            written = np.vstack([written, [x, y]])
 
 
 def reliability(bins: Reliability) -> Figure:
@@ -81,15 +109,17 @@ def reliability(bins: Reliability) -> Figure:
     ax.scatter(x, y, s=10 + 4 * np.sqrt(bins.n_scans[filled]), color="C0")
     if bins.band is not None:
         ax.vlines(x, bins.band.low[filled], bins.band.high[filled], color="C0", alpha=0.5)
-    ax.set(xlim=(0, 1.02), ylim=(0, 1.02))
+    ax.set(xlim=(0, 1.03), ylim=(0, 1.03))
     return figure
 
 
 def risk_coverage(coverage: np.ndarray, risk: np.ndarray) -> Figure:
     """Error rate among the scans decided, as the least certain are left undecided."""
     figure, ax = _axes("coverage (share decided)", "error rate among decided")
-    ax.plot(coverage, risk, drawstyle="steps-post")
-    ax.set(xlim=(0, 1), ylim=(0, None))
+    ax.plot(coverage, risk, drawstyle="steps-pre", clip_on=False)
+    ax.set(xlim=(0, 1), ylim=(0, max(0.05, 1.05 * float(np.max(risk)))))
+    if not np.any(risk):
+        ax.text(0.5, 0.5, "no errors", transform=ax.transAxes, ha="center", color="0.4")
     return figure
 
 

@@ -21,12 +21,18 @@ from voxprior.decision import (
     risk_coverage_curve,
 )
 from voxprior.report import figures
-from voxprior.report.methods import methods_paragraph, permutation_sentence
+from voxprior.report.methods import methods_paragraph, permutation_sentence, split_words
+from voxprior.report.pictures import Picture
 from voxprior.validation import LearningCurve, PermutationResult, Result, interval
 from voxprior.validation.result import plain
 
 SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
 NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
+SMALL_IS_GOOD = ("log_loss", "brier", "mae", "mse")
+# Columns of the predictions as the page calls them; p_<class> becomes P(<class>).
+COLUMNS = {"y_true": "truth", "y_pred": "prediction"}
+# Parameters of pipelines that say nothing beyond their parts, and the space, told with the data.
+UNTOLD = ("space", "steps", "memory", "verbose", "transform_input")
 UNDECIDED = "undecided"
 
 
@@ -36,11 +42,12 @@ def summarize(
     title: str = "Decoding report",
     done: Mapping[str, Mapping[str, Any]] | None = None,
     maps: Sequence[Mapping[str, str]] = (),
-    pictures: Sequence[tuple[str, Any]] = (),
+    pictures: Sequence[Picture] = (),
     names: Sequence[str] = (),
     permutation: PermutationResult | None = None,
     beside: Sequence[Mapping[str, Any]] = (),
     learning: LearningCurve | None = None,
+    caution: str = "",
 ) -> dict[str, Any]:
     """Say in plain types what was done and what came out.
 
@@ -53,8 +60,9 @@ def summarize(
     done : mapping of section to mapping of item to value
         What the caller knows beyond the result: data, preprocessing and the like.
     maps : sequence of dict
-        ``name``, ``image`` (data URI) and, if any, ``caption`` and ``viewer`` (HTML).
-    pictures : sequence of (title, Figure)
+        ``name``, ``caption``, ``image`` (data URI; none for an empty map) and, if any, ``viewer``
+        (HTML).
+    pictures : sequence of Picture
         What the family draws.
     names : sequence of str
         Name of each sample, where the predictions are listed.
@@ -64,6 +72,8 @@ def summarize(
         Tables shown with the scores: ``caption``, ``columns``, ``rows``.
     learning : LearningCurve, optional
         Scores by training scans a class.
+    caution : str
+        What to keep in mind when reading the scores, in a sentence below them.
     """
     sections = _done(result, done or {}, permutation)
     rows = _score_rows(result)
@@ -72,7 +82,7 @@ def summarize(
         "created": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         "software": {package: version(package) for package in SOFTWARE},
         "incomplete": None if result.complete else _incomplete(result),
-        "headline": _headline(rows[0], permutation),
+        "headline": _headline(result, rows[0], permutation) | {"caution": caution},
         "scores": rows,
         "beside": list(beside),
         "audit": [finding.to_dict() for finding in result.findings],
@@ -84,11 +94,16 @@ def summarize(
     }  # fmt: skip
     if result.task == "classification" and result.has_probabilities:
         summary |= _decisions(result)
-    drawn = [*_figures(result, permutation, learning), *pictures]
-    summary["figures"] = [
-        {"title": name, "alt": name, "image": figures.as_uri(figure)} for name, figure in drawn
-    ]
+    summary["figures"] = _shown(_figures(result, permutation, learning))
+    summary["pictures"] = _shown(pictures)
     return plain(summary)
+
+
+def _shown(drawn: Sequence[Picture]) -> list[dict[str, Any]]:
+    return [
+        {"title": one.title, "caption": one.caption, **figures.as_image(one.figure)}
+        for one in drawn
+    ]
 
 
 # ---------------------------------------------------------------- scores
@@ -117,6 +132,7 @@ def _score_rows(result: Result) -> list[dict[str, Any]]:
             {
                 "key": name,
                 "name": NAMES.get(name, name.replace("_", " ")),
+                "better": "lower" if name in SMALL_IS_GOOD else "higher",
                 "mean": _number(found.estimate),
                 "interval": "-"
                 if found.method == "none"
@@ -132,13 +148,24 @@ def _number(value: float) -> str:
     return "-" if value is None or not np.isfinite(value) else f"{value:.3f}"
 
 
-def _headline(row: Mapping[str, str], permutation: PermutationResult | None) -> dict[str, str]:
-    text = f"{row['name'].capitalize()} {row['mean']}"
+def _headline(
+    result: Result, row: Mapping[str, str], permutation: PermutationResult | None
+) -> dict[str, str]:
+    text = f"{row['name'][0].upper()}{row['name'][1:]} {row['mean']}{_counted(result, row['key'])}"
     if row["interval"] != "-":
         text += f", 95 % interval {row['interval']}"
     if row["chance"] != "-":
         text += f" (chance {row['chance']})"
     return {"text": text + ".", "detail": permutation_sentence(permutation)}
+
+
+def _counted(result: Result, score: str) -> str:
+    """How many scans an accuracy is of, where each was tested once."""
+    table = result.predictions
+    if score != "accuracy" or table["sample"].duplicated().any():
+        return ""
+    right = int((table["y_true"] == table["y_pred"]).sum())
+    return f" ({right} of {len(table)} scans right)"
 
 
 def _incomplete(result: Result) -> str:
@@ -151,10 +178,15 @@ def _incomplete(result: Result) -> str:
 
 def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
     table = result.predictions.copy()
-    if len(names):
-        table.insert(0, "scan", [names[i] for i in table["sample"]])
+    sample = table.pop("sample")
+    table.insert(0, "scan", [names[i] for i in sample] if len(names) else sample.to_numpy())
+    if result.task == "classification":
+        right = np.where(table["y_true"] == table["y_pred"], "yes", "no")
+        table.insert(list(table.columns).index("y_pred") + 1, "right", right)
     for column in table.select_dtypes("float").columns:
         table[column] = table[column].map(lambda v: f"{v:.3f}")
+    chances = {f"p_{label}": f"P({label})" for label in result.classes}
+    table = table.rename(columns=COLUMNS | chances)
     return {
         "columns": [str(c) for c in table.columns],
         "rows": table.astype(str).to_numpy().tolist(),
@@ -190,32 +222,57 @@ def _scans(result: Result):
 
 def _figures(
     result: Result, permutation: PermutationResult | None, learning: LearningCurve | None
-) -> list[tuple]:
+) -> list[Picture]:
     first = result.score_names[0]
     chance = chance_level(result, first)
-    drawn = [("Score of every fold", figures.fold_scores(result.scores, first, chance))]
+    folds = figures.fold_scores(result.scores, first, chance)
+    drawn = []
+    if len(result.scores) > 1:
+        drawn.append(Picture("Score of every fold", folds, "Each dot is a fold of held-out scans."))
     if result.task == "regression":
         table = result.predictions
-        drawn.append(("Predicted against true", figures.predicted_against_true(
-            table["y_true"].to_numpy(float), table["y_pred"].to_numpy(float))))  # fmt: skip
+        scatter = figures.predicted_against_true(
+            table["y_true"].to_numpy(float), table["y_pred"].to_numpy(float)
+        )
+        text = "Each dot is a held-out scan; on the dashed line the prediction is right."
+        drawn.append(Picture("Predicted against true", scatter, text))
     elif result.has_probabilities:
         drawn += _probability_figures(result)
     if permutation is not None:
         null = (permutation.null, permutation.observed, permutation.p_value, permutation.score)
-        drawn.append(("Scores under relabelling", figures.null_distribution(*null)))
+        text = "Scores that the same test gives when labels are exchanged: what luck can do."
+        drawn.append(Picture("Scores under relabelling", figures.null_distribution(*null), text))
     if learning is not None:
-        drawn.append(("Learning curve", figures.learning_curve(learning.table, first, chance)))
+        curve = figures.learning_curve(learning.table, first, chance)
+        text = "Mean over random splits, with its standard error; dashed is chance."
+        drawn.append(Picture("Learning curve", curve, text))
     return drawn
 
 
-def _probability_figures(result: Result) -> list[tuple]:
+def _probability_figures(result: Result) -> list[Picture]:
     scans = _scans(result)
     bins = reliability_curve(scans, n_draws=200)
     curve = risk_coverage_curve(scans)
+    roc = figures.roc(scans.code, scans.probabilities, result.classes)
+    against = (
+        f"Scans called {result.classes[1]} above a threshold, from strict (left) to lenient; "
+        "numbers are thresholds."
+        if len(result.classes) == 2
+        else "Each class against all others, with its area: 0.5 is chance, 1 perfect."
+    )
     return [
-        ("ROC", figures.roc(scans.code, scans.probabilities, result.classes)),
-        (f"Reliability (expected calibration error {bins.ece:.2f})", figures.reliability(bins)),
-        ("Risk and coverage", figures.risk_coverage(curve.coverage, curve.risk)),
+        Picture("ROC", roc, against),
+        Picture(
+            "Reliability",
+            figures.reliability(bins),
+            "Is a scan of 80 % confidence right in 80 % of cases? On the dashed line it is; above, "
+            f"the decoder is too modest. Mean distance (calibration error) {bins.ece:.2f}.",
+        ),
+        Picture(
+            "Risk and coverage",
+            figures.risk_coverage(curve.coverage, curve.risk),
+            "Errors among the scans decided, when only the most certain ones are.",
+        ),
     ]
 
 
@@ -229,15 +286,16 @@ def _done(
     counts = ", ".join(f"{c}: {n}" for c, n in settings.get("class_counts", {}).items())
     sections: dict[str, dict[str, Any]] = {
         "Data": {
-            "samples": settings.get("n_samples"),
-            "features": settings.get("n_features"),
+            "scans": settings.get("n_samples"),
+            "values a scan": _thousands(settings.get("n_features")),
             "classes": counts or None,
             "groups (runs or subjects)": settings.get("n_groups"),
         },
         "Model": {"estimator": settings.get("estimator")},
-        "Hyper-parameters": dict(settings.get("parameters", {})),
+        "Hyper-parameters": _parameters(settings.get("parameters", {})),
         "Validation": {
-            "split": settings.get("cv"),
+            "split": split_words(str(settings.get("cv"))),
+            "splitter": settings.get("cv"),
             "folds": settings.get("n_folds"),
             "metric": result.score_names[0].replace("_", " "),
             "seed": settings.get("random_state"),
@@ -249,6 +307,24 @@ def _done(
         sections[section] = sections.get(section, {}) | dict(items)
     sections["Software"] = {package: version(package) for package in SOFTWARE}
     return {
-        name: {k: str(v) for k, v in items.items() if v is not None and v != ""}
+        name: {k: _said(v) for k, v in items.items() if v is not None and v != ""}
         for name, items in sections.items()
     }
+
+
+def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters worth reading: not the steps of a pipeline, whose own parameters are listed."""
+    parts = {name.partition("__")[0] for name in given if "__" in name}
+    told = {k: v for k, v in given.items() if k not in parts and k.split("__")[-1] not in UNTOLD}
+    return {name: "none" if value is None else value for name, value in told.items()}
+
+
+def _thousands(number: int | None) -> str | None:
+    return None if number is None else f"{number:,}"
+
+
+def _said(value: Any) -> str:
+    """Numbers without the digits that only a computer means."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -61,4 +61,4 @@ def test_every_estimator_is_drawn(model, rng):
     X[:, 0] += 2 * codes
     shown = draw(model.fit(X, codes), X, codes)
     assert shown
-    assert all(isinstance(figure, Figure) for figure in shown.values())
+    assert all(isinstance(picture.figure, Figure) and picture.caption for picture in shown)

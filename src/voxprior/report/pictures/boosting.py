@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from voxprior.report.maps import ONE_SIGN, Colours, axial, draw_slice, mark_sides, slice_name
+from voxprior.report.pictures import Legend, Picture
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -33,6 +36,39 @@ TITLES = {
     "ridge": "ridge only (K = I)",
     "diagonal": "no neighbours (diag K)",
     "shuffled": "labels shuffled, mean",
+}
+CONTROLS = (
+    "Shares of the summed importance: of the map, and of what the same scans give when the prior "
+    "is taken away: voxels moved to random places, no smoothness between neighbours, or labels "
+    "shuffled. Believe what the map has and the shuffled labels have not."
+)
+DESCENT = (
+    "What boosting lowers with every stump that it adds. A flat end: more would change little."
+)
+DECODERS = {
+    "SpatialBoostingClassifier": "spatially regularised boosting of stumps (after Xiang et al. "
+    "2009)"
+}
+LEGENDS = {
+    "importance": Legend(
+        "Importance", "Weight of all stumps that look at a voxel.", "sum of weights"
+    ),
+    "smoothed": Legend(
+        "Importance, smoothed",
+        "The same, blurred by the kernel of the prior: the region rather than its voxels.",
+        "smoothed sum of weights",
+    ),
+    "selection_order": Legend(
+        "Order of selection",
+        "1 for the voxel that was chosen first; grey was never chosen.",
+        "rank",
+    ),
+    "direction": Legend("Direction", "What high values of a voxel speak for; {sides}.", "weight"),
+    "feature_importance": Legend(
+        "Importance by time",
+        "Weight of all stumps that look at a voxel and time.",
+        "sum of weights",
+    ),
 }
 
 
@@ -59,13 +95,15 @@ def importance_with_controls(
     """
     given = controls if isinstance(controls, Mapping) else controls._asdict()
     maps = {name: _share(np.atleast_2d(values).mean(axis=0)) for name, values in given.items()}
-    figure, axes = _panels(len(maps))
+    figure, axes = _panels(len(maps), height=2.4)
     where = _slice_of(maps["importance"], space)
     top = max(values.max() for values in maps.values()) or 1.0
     for axis, (name, values) in zip(axes, maps.items()):
         drawn = _draw(axis, values, space, where, top)
         axis.set_title(TITLES.get(name, name), fontsize=9)
-    figure.colorbar(drawn, ax=axes, shrink=0.7, label="share of the importance")
+    if space.kind == "volume" and space.affine is not None:
+        mark_sides(axes[0])
+    figure.colorbar(drawn, ax=axes, shrink=0.7, label="share")
     return figure
 
 
@@ -119,10 +157,10 @@ def objective_path(
     return figure
 
 
-def _panels(n: int, width: float = 2.6) -> tuple[Figure, NDArray]:
+def _panels(n: int, width: float = 2.6, height: float = 3.0) -> tuple[Figure, NDArray]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * n, 3.0), layout="constrained")
+    figure = Figure(figsize=(width * n, height), layout="constrained")
     return figure, np.atleast_1d(figure.subplots(1, n))
 
 
@@ -132,35 +170,35 @@ def _share(values: NDArray) -> NDArray:
 
 
 def _slice_of(values: NDArray, space: VoxelSpace) -> int | None:
-    """Return the slice along the last axis of a volume that holds most of a map."""
+    """Return the axial slice of a volume that holds most of a map."""
     if space.kind != "volume" or len(space.shape) < 3:
         return None
-    return int(np.argmax(space.unmask(np.asarray(values, dtype=float)).sum(axis=(0, 1))))
+    return int(np.argmax(axial(space, np.asarray(values, dtype=float)).values.sum(axis=(0, 1))))
 
 
 def _draw(axis: Axes, values: NDArray, space: VoxelSpace, where: int | None, top: float) -> Any:
+    from matplotlib.colors import Normalize
+
     axis.set(xticks=[], yticks=[])
     if space.kind != "volume":
         x, y = space.coordinates[:, 0], space.coordinates[:, 1]
         axis.set_aspect("equal")
-        return axis.scatter(
-            x, y, c=values, cmap="magma_r", vmin=0, vmax=top, s=24, edgecolors="0.7"
-        )
-    field = space.unmask(np.asarray(values, dtype=float), fill=np.nan)
+        return axis.scatter(x, y, c=values, cmap=ONE_SIGN, vmin=0, vmax=top, s=24, edgecolors="0.7")
+    inside = axial(space, np.ones(space.n_voxels))
+    volume = axial(space, np.asarray(values, dtype=float), fill=np.nan)
     if where is not None:
-        field = field[..., where]
-        axis.set_xlabel(f"slice {where}", fontsize=8)
-    field = np.atleast_2d(field)
-    return axis.imshow(field, cmap="magma_r", vmin=0, vmax=top, interpolation="nearest")
+        axis.set_xlabel(slice_name(volume, where), fontsize=8)
+    return draw_slice(axis, inside, volume, where or 0, Colours(ONE_SIGN, Normalize(0, top)))
 
 
-def draw(model: Any, X: NDArray, y: NDArray) -> dict[str, Figure]:
+def draw(model: Any, X: NDArray, y: NDArray, space: VoxelSpace | None = None) -> list[Picture]:
     """Draw what a report shows of a fitted model: its map beside the controls, and its descent."""
-    space = model.space
-    shown = {}
-    if space is not None:
+    shown = []
+    if model.space is not None:
         controls = model.controls(X, y, n_shuffles=10, random_state=0)
-        shown["Importance beside its controls"] = importance_with_controls(controls, space)
+        figure = importance_with_controls(controls, model.space)
+        shown.append(Picture("Importance beside its controls", figure, CONTROLS))
     labels = model.classes_ if np.ndim(model.objective_) == 2 else None
-    shown["Objective by iteration"] = objective_path(model.objective_, labels=labels)
+    figure = objective_path(model.objective_, labels=labels)
+    shown.append(Picture("Descent of the objective", figure, DESCENT))
     return shown

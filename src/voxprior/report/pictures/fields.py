@@ -18,9 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from voxprior.report.maps import millimetres, place_name
+from voxprior.report.pictures import Legend, Picture
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from voxprior.space import VoxelSpace
 
 __all__ = [
     "accuracy_histograms",
@@ -31,6 +36,37 @@ __all__ = [
     "stem_plot",
     "two_circles",
 ]
+
+COUNTED = "How many other voxels help to predict a voxel, by class: few, if the field is sparse."
+CIRCLES = "Dots are voxels, lines the strongest of their connections. "
+HALVES = "The first half of the voxels is the left circle."
+SIDES = "The left circle is the left hemisphere."
+STEMS = "Coefficients of the others in the prediction of the voxel that tells most of the class"
+RATIO = (
+    "Each thin line is a training scan: the evidence for its class, a voxel, as voxels are added "
+    "one by one. Above zero the scan is told right; the red line is where the model expects it to "
+    "end."
+)
+DECODERS = {
+    "RandomFieldClassifier": "a compressed random field for each class (after Carmi et al. 2009)"
+}
+LEGENDS = {
+    "ranking": Legend(
+        "Ranking", "How much each voxel tells of the class alone; the best became nodes.", "score"
+    ),
+    "selected": Legend("Voxels used", "The nodes of the field: all the decoder looks at.", ""),
+    "degree": Legend(
+        "Connections", "Voxels that help to predict each node, mean over classes.", "connections"
+    ),
+    "strength": Legend(
+        "Strength of connections", "Sum of a node's coefficients, mean over classes.", "sum of |β|"
+    ),
+    "difference": Legend(
+        "Where connections differ",
+        "Change of a node's coefficients from the first class to the last.",
+        "sum of |change of β|",
+    ),
+}
 
 
 def connection_counts(connections: ArrayLike, classes: Sequence[object]) -> Figure:
@@ -54,7 +90,7 @@ def connection_counts(connections: ArrayLike, classes: Sequence[object]) -> Figu
     bins = list(np.arange(counts.max() + 2) - 0.5)
     for row, name in zip(counts, classes, strict=True):
         axis.hist(row, bins=bins, alpha=0.6, label=f"{name}: mean {row.mean():.1f}")
-    axis.set(xlabel="connections of a node, |β| > 0.05", ylabel="nodes")
+    axis.set(xlabel="connections of a voxel, |β| > 0.05", ylabel="voxels")
     axis.legend(frameon=False)
     return figure
 
@@ -88,7 +124,7 @@ def two_circles(
     """
     from matplotlib.collections import LineCollection
 
-    figure, axes = _panels(len(fields), height=3.6)
+    figure, axes = _panels(len(fields), height=2.2 if len(fields) < 4 else 1.4)
     for axis, (name, coef) in zip(axes, fields.items()):
         coef = np.asarray(coef, dtype=float)
         places = _on_circles(_sides(right, len(coef)))
@@ -121,7 +157,7 @@ def stem_plot(fields: Mapping[str, ArrayLike], node: int) -> Figure:
         markers.set_markersize(2.5)
         stems.set_linewidth(0.8)
         base.set_linewidth(0.5)
-        axis.set(title=f"node {node}, {name}", xlabel="node", ylabel="β")
+        axis.set(title=name, xlabel="voxel", ylabel="β")
     top = max(np.abs(np.asarray(coef)[node]).max() for coef in fields.values()) or 1.0
     for axis in axes:
         axis.set_ylim(-1.1 * top, 1.1 * top)
@@ -173,10 +209,13 @@ def ratio_trajectories(running_mean: ArrayLike, limit: ArrayLike, threshold: flo
     axis.plot(nodes, running.T, color="C0", alpha=0.3, linewidth=0.7)
     axis.plot(nodes, running.mean(axis=0), color="C0", label="mean over scans")
     axis.axhline(
-        float(np.asarray(limit, dtype=float).mean()), color="C3", linestyle="--", label="divergence"
+        float(np.asarray(limit, dtype=float).mean()),
+        color="C3",
+        linestyle="--",
+        label="expected limit",
     )
-    axis.plot(nodes, threshold / nodes, color="0.5", linewidth=0.8, label="threshold / nodes")
-    axis.set(xlabel="nodes", ylabel="mean log-likelihood ratio")
+    axis.plot(nodes, threshold / nodes, color="0.5", linewidth=0.8, label="threshold / voxels")
+    axis.set(xlabel="voxels", ylabel="log-likelihood ratio a voxel, nats")
     axis.legend(frameon=False, fontsize=8)
     return figure
 
@@ -206,11 +245,17 @@ def node_map(values: ArrayLike, coordinates: ArrayLike, label: str) -> Figure:
     return figure
 
 
-def _panels(count: int, height: float = 3.0) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, height: float = 3.0, across: int = 4) -> tuple[Figure, list[Axes]]:
+    """Panels side by side, and below each other where there are more than fit across."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.6 * count + 1.0, height), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(1, count)))
+    rows = -(-count // across)
+    size = (3.6 * min(count, across) + 1.0, height * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows, min(count, across), squeeze=False).ravel()
+    for spare in grid[count:]:
+        spare.set_axis_off()
+    return figure, list(grid[:count])
 
 
 def _sides(right: ArrayLike | None, n: int) -> NDArray[np.bool_]:
@@ -242,18 +287,32 @@ def _edges(coef: NDArray, tolerance: float, n_edges: int) -> tuple[NDArray, NDAr
     return np.column_stack([i[order], j[order]]), strength[order] / largest, total
 
 
-def draw(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Figure]:
+def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None) -> list[Picture]:
     """Draw what a report shows of a fitted model: connections, graphs, the ratio of its scans."""
     fields = {str(label): coef for label, coef in zip(model.classes_, model.coef_)}
-    shown = {
-        "Connections of a node": connection_counts(model.connections(), model.classes_),
-        "Connections between nodes": two_circles(fields),
-        "Connections of the first node": stem_plot(fields, 0),
-    }
+    right, where = _hemispheres(model, space)
+    counts = connection_counts(model.connections(), model.classes_)
+    shown = [
+        Picture("Connections of a voxel", counts, COUNTED),
+        Picture("Connections between voxels", two_circles(fields, right), CIRCLES + where),
+    ]
+    if len(fields) <= 4:
+        best = int(np.argmax(model.ranking_[model.nodes_]))
+        text = f"{STEMS}, {place_name(model.nodes_[best], space)}."
+        shown.append(Picture("What predicts the best voxel", stem_plot(fields, best), text))
     if len(model.classes_) == 2:
         first, second = model.classes_
         scans = np.asarray(X)[np.asarray(y) == first]
         path = model.trajectory(scans, first, second)
-        title = f"Log-likelihood ratio of {first} scans as nodes are added"
-        shown[title] = ratio_trajectories(path.running_mean, path.limit)
+        figure = ratio_trajectories(path.running_mean, path.limit)
+        shown.append(Picture(f"How scans of {first} are told from {second}", figure, RATIO))
     return shown
+
+
+def _hemispheres(model: Any, space: VoxelSpace | None) -> tuple[NDArray[np.bool_] | None, str]:
+    """Which nodes are right of the midline, where the places are known and both sides have some."""
+    places = millimetres(space)
+    if places is None:
+        return None, HALVES
+    right = places[np.asarray(model.nodes_) % len(places), 0] > 0
+    return (None, HALVES) if right.all() or not right.any() else (right, SIDES)

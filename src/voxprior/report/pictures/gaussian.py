@@ -12,20 +12,73 @@ Every function takes plain arrays and returns a matplotlib Figure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from voxprior.report.pictures import Legend, Picture
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "evidence_path", "evidence_surface", "relevance", "weight_summary"]
+    from voxprior.space import VoxelSpace
+
+__all__ = [
+    "draw",
+    "evidence_path",
+    "evidence_surface",
+    "relevance",
+    "weight_ratios",
+    "weight_summary",
+]
 
 # Evidence more than this many nats below the best is drawn as one colour: it is out of the
 # question.
 DEPTH = 20.0
+
+EVIDENCE = (
+    "How probable the training labels are under each scale of the kernel; the dashed line is the "
+    "scale that was used. A flat curve: the scans do not tell the scale, and it matters little."
+)
+DOUBT = (
+    "Left: the surest weights with two standard deviations. Right: all voxels. Where bars reach "
+    "far over zero, no single voxel is sure, though all together decode."
+)
+DOUBTS = "All voxels by class: how many standard deviations their weights are from zero."
+MOVES = "One scan or voxel is added, changed or dropped a move, until the evidence rises no more."
+RELEVANT = (
+    "The decoder is built on these {what}s only. The higher a line, the more the {what} may weigh."
+)
+DECODERS = {
+    "GPClassifier": "a Gaussian process classifier (Rasmussen & Williams 2006)",
+    "GPRegressor": "Gaussian process regression (Rasmussen & Williams 2006)",
+    "RVMClassifier": "a relevance vector machine (Tipping 2001)",
+    "RVMRegressor": "relevance vector regression (Tipping 2001)",
+}
+LEGENDS = {
+    "weight": Legend(
+        "Weights",
+        "What the decoder multiplies each voxel by; {sides}. A weight says what the decoder uses, "
+        "not where the signal is.",
+        "weight",
+    ),
+    "weight_sd": Legend(
+        "Doubt of the weights",
+        "Posterior standard deviation of each weight: low where the scans had most to say.",
+        "standard deviation",
+    ),
+    "pattern": Legend(
+        "Pattern",
+        "How each voxel goes with the decoder's output (Haufe et al. 2014): where the signal is; "
+        "{sides}.",
+        "covariance",
+    ),
+    "gradient": Legend(
+        "Gradient", "How the output changes with each voxel at the mean scan; {sides}.", "slope"
+    ),
+}
 
 
 def evidence_surface(
@@ -169,7 +222,7 @@ def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sam
     alpha, indices = np.atleast_2d(np.asarray(alpha, dtype=float)), np.asarray(indices)
     if alpha.shape[1] != len(indices):
         raise ValueError(f"alpha has {alpha.shape[1]} columns for {len(indices)} indices.")
-    figure = Figure(figsize=(6.0, 2.6), layout="constrained")
+    figure = Figure(figsize=(4.4, 3.0), layout="constrained")
     axis = figure.subplots()
     for k, row in enumerate(alpha):
         used = np.isfinite(row)
@@ -177,36 +230,65 @@ def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sam
             axis.vlines(indices[used], 0, row[used] ** -0.5, color=f"C{k % 10}", linewidth=1.5)
     axis.set(
         title=f"{len(indices):,} of {total:,} {what}s relevant",
-        xlabel=what, ylabel="1/√α", xlim=(-0.5, total - 0.5),
-    )  # fmt: skip
+        xlabel=f"number of the {what}",
+        ylabel="scale of its weight, 1/√α",
+        xlim=(-0.5, total - 0.5),
+    )
     axis.set_ylim(bottom=0)
     return figure
 
 
-def draw(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Figure]:
+def weight_ratios(ratios: Mapping[str, ArrayLike]) -> Figure:
+    """Draw how many deviations the weights are from zero, one line a class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> len(weight_ratios({"cat": np.ones(9), "dog": np.zeros(9)}).axes[0].patches)
+    2
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.4, 3.4), layout="constrained")
+    axis = figure.subplots()
+    bins = np.histogram_bin_edges(np.concatenate([np.asarray(r) for r in ratios.values()]), 40)
+    for name, ratio in ratios.items():
+        axis.hist(np.asarray(ratio), bins=list(bins), histtype="step", label=name)
+    axis.set(xlabel="mean / sd of the weight", ylabel="voxels")
+    axis.legend(frameon=False, fontsize="small")
+    axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None) -> list[Picture]:
     """Draw what a report shows of a fitted model: its evidence, and weights or relevance."""
     if hasattr(model, "relevance_"):
         return _draw_relevance(model)
-    shown = {}
     theta = np.atleast_2d(model.theta_)[0]
-    steps = np.linspace(-3.0, 3.0, 25)
-    curve = model.evidence_surface(theta[0] + steps)
-    shown["Evidence by kernel scale"] = evidence_surface(curve, theta[0] + steps, best=theta)
+    steps = theta[0] + np.linspace(-3.0, 3.0, 25)
+    curve = evidence_surface(
+        model.evidence_surface(steps), steps, best=theta, names=("log of the kernel's scale", "")
+    )
+    shown = [Picture("Evidence for the scale of the kernel", curve, EVIDENCE)]
     maps = {} if model.kernel == "precomputed" else model.voxel_maps()
-    for name, weight in maps.items():
-        if name.startswith("weight") and not name.startswith("weight_sd"):
-            label = name.removeprefix("weight")
-            title = f"Weights and their doubt{label.replace(':', ', ')}"
-            shown[title] = weight_summary(weight, maps[f"weight_sd{label}"])
+    suffixes = [name.removeprefix("weight_sd") for name in maps if name.startswith("weight_sd")]
+    if len(suffixes) == 1:
+        figure = weight_summary(maps["weight"], maps["weight_sd"])
+        shown.append(Picture("Weights and their doubt", figure, DOUBT))
+    elif suffixes:
+        ratios = {k[1:]: maps[f"weight{k}"] / maps[f"weight_sd{k}"] for k in suffixes}
+        shown.append(Picture("Weights and their doubt", weight_ratios(ratios), DOUBTS))
     return shown
 
 
-def _draw_relevance(model: Any) -> dict[str, Figure]:
+def _draw_relevance(model: Any) -> list[Picture]:
     several = isinstance(model.evidence_path_, list)
     paths = model.evidence_path_ if several else [model.evidence_path_]
-    what = "voxel" if model.basis == "voxels" else "sample"
+    what = "voxel" if model.basis == "voxels" else "scan"
     total = model.n_features_in_ if what == "voxel" else len(model.design_)
-    return {
-        "Evidence by move": evidence_path(paths, model.classes_ if several else None),
-        f"Relevant {what}s": relevance(model.alpha_, model.relevance_, total, what),
-    }
+    labels = model.classes_ if several else None
+    relevant = relevance(model.alpha_, model.relevance_, total, what)
+    return [
+        Picture("Evidence after every move", evidence_path(paths, labels), MOVES),
+        Picture(f"Relevant {what}s", relevant, RELEVANT.format(what=what)),
+    ]

@@ -8,6 +8,39 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from voxprior.report.maps import place_name
+from voxprior.report.pictures import Legend, Picture
+
+NETWORK = (
+    "The class depends on the states L of a few voxels (orange), each read from the whole cluster "
+    "of voxels that carry the same message (grey). Arrows tell what each adds to the score of the "
+    "class, in nats: the log of how much more probable it makes the labels."
+)
+FOUND = (
+    "Share of the leave-one-out refits that find each set of voxels (model), and each voxel "
+    "(edge); orange is the network above. Frequencies near 1: the scans agree on it."
+)
+DECODERS = {
+    "InverseTreeClassifier": "a Bayesian network with an inverse-tree structure (after Chen & "
+    "Herskovits 2005)"
+}
+LEGENDS = {
+    "gain": Legend(
+        "Gain of each voxel alone",
+        "How much more probable the class becomes once the voxel is known; above zero it helps.",
+        "nats",
+    ),
+    "gain_given_parents": Legend(
+        "Gain once the network is known",
+        "What a voxel would add to the chosen ones; below zero it adds nothing.",
+        "nats",
+    ),
+    "parents": Legend("Chosen voxels", "The voxels that the class depends on, by order.", "order"),
+    "clusters": Legend(
+        "Clusters", "Voxels that carry the same message as each chosen one.", "cluster"
+    ),
+    "belief": Legend("Belief", "Probability of being equivalent to a chosen voxel.", "probability"),
+}
 INK, ACCENT, FAINT = "#334155", "#c2410c", "#cbd5e1"
 
 
@@ -118,7 +151,7 @@ def draw_frequencies(model_frequency, edge_frequency, selected=-1, edges_in_mode
     if 0 <= selected < len(model_frequency):
         left.annotate(
             "network of all samples",
-            (selected, model_frequency[selected]),
+            (selected + 1, model_frequency[selected]),
             (0.98, 0.9),
             textcoords="axes fraction",
             ha="right",
@@ -133,9 +166,15 @@ def draw_frequencies(model_frequency, edge_frequency, selected=-1, edges_in_mode
 
 
 def _bars(axes, frequency, highlighted: Sequence[int], what):
+    from matplotlib.ticker import MaxNLocator
+
     colors = [ACCENT if i in set(highlighted) else FAINT for i in range(len(frequency))]
-    axes.bar(np.arange(len(frequency)), frequency, color=colors, edgecolor=INK, linewidth=0.4)
-    axes.set(xlabel=f"{what}, by frequency", ylabel="frequency", ylim=(0, 1))
+    places = np.arange(1, len(frequency) + 1)
+    axes.bar(places, frequency, color=colors, edgecolor=INK, linewidth=0.4)
+    # A single bar would fill the panel, and read as its background.
+    axes.set(xlabel=f"{what}, by frequency", ylabel="frequency", ylim=(0, 1.05))
+    axes.set_xlim(0.4, max(len(frequency), 6) + 0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -184,13 +223,19 @@ def draw_roc(truth, probability, title=""):
     return figure
 
 
-def draw(model, X, y):
+def draw(model, X, y, space=None):
     """Draw what a report shows of a fitted model: its network, and how often resamples find it."""
-    shown = {"The network": draw_network(model.parents_, model.equivalents_, model.score_path_)}
+    names = [place_name(parent, space) for parent in model.parents_]
+    network = draw_network(
+        model.parents_, model.equivalents_, model.score_path_, names=[f"voxel {n}" for n in names]
+    )
+    text = f"{NETWORK} {model.verdict_}"
+    shown = [Picture("The network", network, text)]
     if len(model.parents_):
         found = model.jackknife(X, y)
         edges = np.flatnonzero(np.isin(found.edges, model.parents_)).tolist()
-        shown["Models and edges found without each sample in turn"] = draw_frequencies(
+        figure = draw_frequencies(
             found.model_frequency, found.edge_frequency, found.selected, edges
         )
+        shown.append(Picture("Is it found without each scan in turn?", figure, FOUND))
     return shown

@@ -21,10 +21,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from voxprior.report.pictures import Legend, Picture
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy_bars", "draw", "neighbouring_courses", "shared_courses"]
+    from voxprior.space import VoxelSpace
+
+__all__ = ["accuracy_bars", "draw", "moved_means", "neighbouring_courses", "shared_courses"]
+
+MOVED = (
+    "Each dot is a voxel. On the dashed line its mean stayed as the scans have it; off the line "
+    "its neighbours moved it."
+)
+DECODERS = {
+    "FeatureSharingNB": "Gaussian naive Bayes with features shared between neighbouring voxels "
+    "(after Palatucci & Mitchell 2007)"
+}
+LEGENDS = {
+    "difference": Legend(
+        "Difference of the classes",
+        "Class means after sharing, one less the other; {sides}.",
+        "standard deviations",
+    ),
+    "discriminability": Legend(
+        "Discriminability",
+        "How far apart the class means are, by how much scans of a class differ: where the decoder "
+        "finds what it knows.",
+        "variance between / within",
+    ),
+    "group_size": Legend(
+        "Voxels that inform each voxel", "Neighbours of a voxel that share with it.", "voxels"
+    ),
+    "mean_before": Legend("Mean before sharing", "Mean of the training scans.", "mean response"),
+    "mean_after": Legend(
+        "Mean after sharing", "The same, drawn toward that of the neighbours.", "mean response"
+    ),
+}
 
 
 def neighbouring_courses(
@@ -182,19 +215,63 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / scale) if scale > 0 else -1.0
 
 
-def draw(model: Any, X: ArrayLike, y: ArrayLike) -> dict[str, Figure]:
-    """Draw what a report shows of a fitted model: courses of neighbours, where scans have time."""
+def moved_means(
+    before: Mapping[str, ArrayLike], after: Mapping[str, ArrayLike], n_shown: int = 4000
+) -> Figure:
+    """Draw the class means of all voxels after sharing against before, one panel a class.
+
+    Parameters
+    ----------
+    before, after : mappings of class to array of shape (J,)
+        Means, by class.
+    n_shown : int
+        Dots drawn, evenly spread over the voxels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> means = np.linspace(-1, 1, 9)
+    >>> len(moved_means({"face": means}, {"face": means / 2}).axes)
+    1
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.2 * len(before), 3.2), layout="constrained")
+    panels = figure.subplots(1, len(before), squeeze=False)[0]
+    for panel, (label, means) in zip(panels, before.items()):
+        x, y = np.asarray(means, dtype=float), np.asarray(after[label], dtype=float)
+        step = max(1, len(x) // n_shown)
+        ends = [x.min(), x.max()]
+        panel.plot(ends, ends, color="0.6", linestyle="--", linewidth=1)
+        panel.plot(x[::step], y[::step], ".", markersize=3, alpha=0.5)
+        panel.set(title=label, xlabel="mean of the scans")
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("mean after sharing")
+    return figure
+
+
+def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None) -> list[Picture]:
+    """Draw what a report shows of a fitted model: what sharing did to means, or to time courses."""
+    labels = [str(label) for label in model.classes_]
     if model.space is None or model.n_features_in_ == model.space.n_voxels:
-        return {}
+        before, after = (
+            {labels[c]: rows[c] for c in (0, -1)} for rows in (model.mean_, model.theta_)
+        )
+        return [Picture("Class means before and after sharing", moved_means(before, after), MOVED)]
     V = model.space.n_voxels
     before, after = model.mean_[-1].reshape(-1, V), model.theta_[-1].reshape(-1, V)
     groups = model.space.adjacency(model.connectivity, model.radius)
     strongest = _strongest(before, groups, 4)
-    return {
-        f"Mean courses of neighbouring voxels, {model.classes_[-1]}": neighbouring_courses(
-            before, groups
+    return [
+        Picture(
+            f"Mean courses of neighbouring voxels, {labels[-1]}",
+            neighbouring_courses(before, groups),
+            "The four strongest voxels (blue), each with its most similar neighbours (grey): the "
+            "more alike they are, the more sharing helps.",
         ),
-        f"Mean courses before and after sharing, {model.classes_[-1]}": shared_courses(
-            before, after, strongest
+        Picture(
+            f"Mean courses before and after sharing, {labels[-1]}",
+            shared_courses(before, after, strongest),
+            "Mean over the scans (grey), and after neighbours had their say (blue).",
         ),
-    }
+    ]

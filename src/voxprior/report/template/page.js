@@ -35,13 +35,17 @@ function decide() {
   $("decided-accuracy").textContent = decided > 0 ? (right / decided).toFixed(3) : "–";
   $("mean-cost").textContent = (cost / weight).toFixed(3);
   [...$("confusion").tBodies[0].rows].forEach((tr, a) => {
-    [...tr.querySelectorAll("td")].forEach((td, c) => { td.textContent = counts[a][c]; });
+    [...tr.querySelectorAll("td")].forEach((td, c) => {
+      td.textContent = counts[a][c];
+      const column = counts.reduce((sum, row) => sum + row[c], 0);
+      td.style.setProperty("--share", column ? counts[a][c] / column : 0);
+    });
   });
 }
 
 function sortBy(table, column, header) {
   const up = header.getAttribute("aria-sort") !== "ascending";
-  table.querySelectorAll("th").forEach((th) => th.setAttribute("aria-sort", "none"));
+  table.tHead.querySelectorAll("th").forEach((th) => th.setAttribute("aria-sort", "none"));
   header.setAttribute("aria-sort", up ? "ascending" : "descending");
   const key = (tr) => tr.cells[column].textContent;
   const order = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
@@ -58,7 +62,7 @@ if ($("confusion")) {
   decide();
 }
 document.querySelectorAll("table.sortable").forEach((table) => {
-  table.querySelectorAll("th").forEach((th, column) => {
+  table.tHead.querySelectorAll("th").forEach((th, column) => {
     th.firstElementChild.addEventListener("click", () => sortBy(table, column, th));
   });
 });
