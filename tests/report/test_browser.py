@@ -100,12 +100,25 @@ def test_keyboard_moves_the_slider(page):
 
 
 def test_predictions_sort(page):
-    header = page.find_elements("css selector", "table.sortable th")[5]
+    header = page.find_elements("css selector", "table.sortable thead th")[-1]
     column = header.find_element("tag name", "button")
     page.execute_script("arguments[0].click()", column)
     values = [
-        float(row.find_elements("tag name", "td")[5].get_attribute("textContent"))
+        float(row.find_elements("tag name", "td")[-1].get_attribute("textContent"))
         for row in page.find_elements("css selector", "table.sortable tbody tr")
     ]
     assert values == sorted(values)
+    assert len(set(values)) > 10
     assert header.get_attribute("aria-sort") == "ascending"
+    page.execute_script("arguments[0].click()", column)
+    assert header.get_attribute("aria-sort") == "descending"
+
+
+@pytest.mark.parametrize("width", [320, 400, 1280])
+def test_nothing_sticks_out_of_the_page(page, width):
+    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from voxprior.report import render, summarize
 from voxprior.report.summary import chance_level
@@ -61,3 +63,37 @@ def test_chance_is_what_frequencies_reach():
         -(np.log(2 / 3) * 2 + np.log(1 / 3)) / 3
     )
     assert chance_level(result, "brier") == pytest.approx(0.5 * (1 - 4 / 9 - 1 / 9))
+
+
+def test_the_page_speaks_of_scans_not_of_columns(result):
+    summary = summarize(result, names=[f"scan-{i}" for i in range(24)])
+    columns = summary["predictions"]["columns"]
+    assert columns[:1] + columns[3:6] == ["scan", "truth", "prediction", "right"]
+    assert "P(house)" in columns
+    rights = [row[5] for row in summary["predictions"]["rows"]].count("yes")
+    assert f"({rights} of 24 scans right)" in summary["headline"]["text"]
+    assert "LeaveOneGroupOut" not in summary["methods"]
+    assert "leaving one run, subject or other group out" in summary["methods"]
+
+
+def test_numbers_and_parameters_are_told_as_people_write_them():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 5)), rng.normal(size=20)
+    model = make_pipeline(StandardScaler(), Ridge(alpha=0.1 + 0.2))
+    summary = summarize(cross_validate(model, X, y, cv=4))
+    told = summary["done"]["Hyper-parameters"]
+    assert told["ridge: alpha"] == "0.3"
+    assert "steps" not in told
+    assert "ridge" not in told
+    assert "group" not in summary["predictions"]["columns"]
+
+
+def test_folds_of_one_scan_have_no_picture_of_their_r2(recwarn):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 5)), rng.normal(size=12)
+    result = cross_validate(Ridge(), X, y, cv=12)
+    mean = np.abs(y - y.mean()).mean()
+    assert chance_level(result, "mae") == pytest.approx(mean)
+    titles = [figure["title"] for figure in summarize(result)["figures"]]
+    assert titles == ["Predicted against true"]
+    assert not [w for w in recwarn if "empty slice" in str(w.message)]

@@ -49,7 +49,7 @@ def decode(
         with Console(stderr=True).status("reading images"):
             data = read(labelled, trials, preparation)
         check_kind(model, estimator, data.y)
-        title = f"{model}: {subject(data)}"
+        title = f"{model}: {subject(data, labelled.label)}"
         _, found = decode_dataset(
             data, estimator, testing, folder, title=title, permutations=permutations
         )

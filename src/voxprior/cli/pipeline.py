@@ -185,24 +185,39 @@ def _write(
 def facts(data: Dataset) -> dict[str, dict[str, Any]]:
     """Say in the report's words what is known of the data beyond the Result."""
     trials = data.trials or {}
-    cut = [f"{name} {value}" for name, value in trials.items() if value not in (None, [], 0.0)]
     return {
         "Data": {
-            "trials": ", ".join(cut) or None,
+            "a scan is": _cut(trials) if trials else None,
+            "conditions": ", ".join(trials.get("conditions") or []) or None,
+            "response delay": f"{trials['delay']:g} s" if trials.get("delay") else None,
             "left out": "; ".join(data.dropped) or None,
             "notes": "; ".join(data.notes) or None,
-        }
+        },
+        "Preprocessing": {
+            "covariates": None
+            if data.covariates is None
+            else f"{', '.join(data.covariates.columns)} regressed out of every voxel, as learned "
+            "on the training scans"
+        },
     }
 
 
-def subject(data: Dataset) -> str:
-    """Say what is decoded: the classes, or a range of numbers."""
+def _cut(trials: dict[str, Any]) -> str:
+    return {
+        "block": "the mean over the volumes of a block",
+        "volume": "a single volume of a block",
+        "window": f"{trials['window']} volumes from the onset of a block",
+    }[trials["unit"]]
+
+
+def subject(data: Dataset, name: str | None = None) -> str:
+    """Say what is decoded: the classes, or a range of numbers, called by the name of its column."""
     import numpy as np
 
     from voxprior.cli.models import kind_of
 
     if kind_of(data.y) == "regressor":
-        return f"a number from {np.min(data.y):g} to {np.max(data.y):g}"
+        return f"{name or 'a number'} from {np.min(data.y):g} to {np.max(data.y):g}"
     labels = np.unique(data.y)
     return " against ".join(map(str, labels)) if len(labels) <= 4 else f"{len(labels)} classes"
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from voxprior.images import ImageSpace
 from voxprior.report.figures import as_image
 from voxprior.report.legends import LINEAR, legend_of
-from voxprior.report.maps import draw_maps
+from voxprior.report.maps import draw_maps, is_constant
 from voxprior.report.page import Report
 from voxprior.report.pictures import Picture
 from voxprior.report.summary import summarize
@@ -51,8 +51,13 @@ def make_report(
     **parts
         Further arguments of `summarize`.
     """
-    done = {"Preprocessing": _preprocessing(images), "Model": _described(model)}
-    done |= dict(parts.pop("done", {}))
+    done: dict[str, dict[str, Any]] = {
+        "Data": {"values a scan": _values(images, result)},
+        "Preprocessing": _preprocessing(images),
+        "Model": _described(model),
+    }
+    for section, items in dict(parts.pop("done", {})).items():
+        done[section] = done.get(section, {}) | dict(items)
     pictures = [] if training is None else family_pictures(model, *training, images.space)
     pictures += parts.pop("pictures", ())
     shown = _shown_maps(images, model)
@@ -61,6 +66,11 @@ def make_report(
 
 # ---------------------------------------------------------------- what was done
 
+# Steps before the decoder that are told nowhere else.
+STEPS = {
+    "NoiseWhitening": "whitening by a noise covariance learned without labels",
+    "TimeAverage": "averaging over time",
+}
 STANDARDISING = {
     "run": "every voxel by its mean and deviation over the run (so a whole run is predicted at a "
     "time)",
@@ -88,6 +98,12 @@ def _preprocessing(images: ImageSpace) -> dict[str, Any]:
     }
 
 
+def _values(images: ImageSpace, result: Result) -> str | None:
+    """How many values a scan has, without the covariates that follow them."""
+    n, voxels = result.settings.get("n_features"), images.space.n_voxels
+    return None if not n else f"{n - n % voxels:,}"
+
+
 def _place(space: VoxelSpace) -> str:
     """Say how many voxels there are, and where."""
     if space.kind != "volume":
@@ -101,10 +117,13 @@ def _place(space: VoxelSpace) -> str:
 
 def _described(model: Any) -> dict[str, str]:
     """The model by the names of its steps, and in words where its family has some."""
-    final = _steps(model)[-1]
-    found = {"estimator": ", then ".join(type(step).__name__ for step in _steps(model))}
-    words = getattr(_drawing(final), "DECODERS", {}).get(type(final).__name__)
-    return found if words is None else {"decoder": words} | found
+    steps = [type(step).__name__ for step in _steps(model)]
+    words = getattr(_drawing(_steps(model)[-1]), "DECODERS", {}).get(steps[-1])
+    found = {"estimator": ", then ".join(steps)}
+    if words is None:
+        return found
+    before = " and ".join(STEPS[name] for name in steps[:-1] if name in STEPS)
+    return {"decoder": f"{words}, after {before}" if before else words} | found
 
 
 # ---------------------------------------------------------------- pictures and maps
@@ -149,6 +168,8 @@ def _shown_maps(images: ImageSpace, model: Any) -> list[dict[str, Any]]:
             entry["caption"] = f"{legend.text} Mean over time.".lstrip()
             values = values.reshape(-1, images.space.n_voxels).mean(axis=0)
         if np.any(np.nan_to_num(values)):
+            if is_constant(values):
+                entry["caption"] += " Practically the same everywhere."
             entry |= as_image(draw_maps(images.space, {"": values}, unit=legend.unit))
             if number < VIEWERS and images.space.kind == "volume" and min(images.space.shape) > 1:
                 entry["viewer"] = _viewer(images.inverse_transform(values), legend.title)

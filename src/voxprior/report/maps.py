@@ -31,6 +31,8 @@ BOTH_SIGNS, ONE_SIGN = "RdBu_r", "YlOrRd"
 BACKGROUND = 0.85
 # Whole numbers up to this are counted by colour; above, a scale is easier to read.
 MOST_NUMBERS = 10
+# Values that differ by less than this share are one value.
+CONSTANT = 1e-3
 
 
 class Colours(NamedTuple):
@@ -103,11 +105,17 @@ def colours_of(values: np.ndarray) -> Colours:
         shades = matplotlib.colormaps[ONE_SIGN](np.linspace(1, 0.35, len(steps))[::-1])
         bounds = np.append(steps, high + 1) - 0.5
         return Colours(ListedColormap(shades), BoundaryNorm(bounds, len(steps)), list(steps))
-    if low == high:
-        low, high = min(low, 0.0), max(high, 0.0)
+    if is_constant(values):
+        return Colours(ONE_SIGN, Normalize(min(low, 0.0), max(high, 0.0)))
     if high > 0:  # a narrow range far from zero would be one colour if drawn from zero
         return Colours(ONE_SIGN, Normalize(low if low > high / 2 else 0.0, high))
     return Colours(f"{ONE_SIGN}_r", Normalize(low, high if high < low / 2 else 0.0))
+
+
+def is_constant(values: np.ndarray) -> bool:
+    """Whether a map is practically the same everywhere: colours would only magnify rounding."""
+    finite = values[np.isfinite(values)]
+    return bool(finite.size and np.ptp(finite) < CONSTANT * np.abs(finite).max())
 
 
 # ---------------------------------------------------------------- volumes

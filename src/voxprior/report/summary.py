@@ -32,7 +32,7 @@ SMALL_IS_GOOD = ("log_loss", "brier", "mae", "mse")
 # Columns of the predictions as the page calls them; p_<class> becomes P(<class>).
 COLUMNS = {"y_true": "truth", "y_pred": "prediction"}
 # Parameters of pipelines that say nothing beyond their parts, and the space, told with the data.
-UNTOLD = ("space", "steps", "memory", "verbose", "transform_input")
+UNTOLD = ("space", "steps", "memory", "verbose", "transform_input", "copy", "copy_X")
 UNDECIDED = "undecided"
 
 
@@ -110,9 +110,10 @@ def _shown(drawn: Sequence[Picture]) -> list[dict[str, Any]]:
 
 
 def chance_level(result: Result, score: str) -> float | None:
-    """Score of a decoder that ignores the images and states the class frequencies."""
+    """Score of a decoder that ignores the images: it states the class frequencies, or the mean."""
     if result.task == "regression":
-        return 0.0 if score == "r2" else None
+        truth = result.predictions.drop_duplicates("sample")["y_true"].to_numpy(float)
+        return {"r2": 0.0, "mae": float(np.abs(truth - truth.mean()).mean())}.get(score)
     share = result.predictions.drop_duplicates("sample")["y_true"].value_counts(normalize=True)
     return {
         "accuracy": float(share.max()),
@@ -154,8 +155,10 @@ def _headline(
     text = f"{row['name'][0].upper()}{row['name'][1:]} {row['mean']}{_counted(result, row['key'])}"
     if row["interval"] != "-":
         text += f", 95 % interval {row['interval']}"
+    else:
+        text += f", no interval ({row['method']})"
     if row["chance"] != "-":
-        text += f" (chance {row['chance']})"
+        text += f", chance {row['chance']}"
     return {"text": text + ".", "detail": permutation_sentence(permutation)}
 
 
@@ -179,6 +182,8 @@ def _incomplete(result: Result) -> str:
 def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
     table = result.predictions.copy()
     sample = table.pop("sample")
+    if result.settings.get("n_groups") is None:
+        table = table.drop(columns="group")
     table.insert(0, "scan", [names[i] for i in sample] if len(names) else sample.to_numpy())
     if result.task == "classification":
         right = np.where(table["y_true"] == table["y_pred"], "yes", "no")
@@ -225,9 +230,9 @@ def _figures(
 ) -> list[Picture]:
     first = result.score_names[0]
     chance = chance_level(result, first)
-    folds = figures.fold_scores(result.scores, first, chance)
     drawn = []
-    if len(result.scores) > 1:
+    if result.scores[first].notna().sum() > 1:  # a fold of one scan has no R²
+        folds = figures.fold_scores(result.scores, first, chance)
         drawn.append(Picture("Score of every fold", folds, "Each dot is a fold of held-out scans."))
     if result.task == "regression":
         table = result.predictions
@@ -316,7 +321,7 @@ def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters worth reading: not the steps of a pipeline, whose own parameters are listed."""
     parts = {name.partition("__")[0] for name in given if "__" in name}
     told = {k: v for k, v in given.items() if k not in parts and k.split("__")[-1] not in UNTOLD}
-    return {name: "none" if value is None else value for name, value in told.items()}
+    return {k.replace("__", ": "): "none" if v is None else v for k, v in told.items()}
 
 
 def _thousands(number: int | None) -> str | None:
