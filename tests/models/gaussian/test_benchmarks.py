@@ -20,7 +20,10 @@ def test_claims_run(tmp_path):
 
 def test_speed_runs(tmp_path):
     tables = speed.main(["--quick", "--output", str(tmp_path / "s.md")])
-    assert all(np.isfinite(row["CPU s"]) for rows in tables.values() for row in rows)
+    rows = [row for rows in tables.values() for row in rows]
+    seconds = [row[name] for row in rows for name in row if name.startswith("s, ")]
+    assert len(seconds) >= len(rows) > 20
+    assert min(seconds) > 0
 
 
 def test_calibration_error_of_known_cases():

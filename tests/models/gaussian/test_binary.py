@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from voxprior.models.gaussian import GPClassifier, ep
 from voxprior.models.gaussian.averaging import mackay_probability, probability
-from voxprior.models.gaussian.binary import latent_moments
+from voxprior.models.gaussian.binary import inverse_of_factor, latent_moments
 from voxprior.models.gaussian.ep import ep_gradient, expectation_propagation
 from voxprior.models.gaussian.laplace import laplace, laplace_gradient
 
@@ -183,3 +183,11 @@ def test_ep_and_laplace_estimators_agree_in_the_main(rng):
     p, q = by_ep.predict_proba(Z[30:]), by_laplace.predict_proba(Z[30:])
     assert np.corrcoef(p[:, 0], q[:, 0])[0, 1] > 0.98
     np.testing.assert_allclose(by_ep.latent_[:, 1], -by_ep.latent_[:, 0])
+
+
+@pytest.mark.parametrize("n", [0, 1, 128, 129, 300])
+def test_inverse_of_a_factor_by_halves(rng, n):
+    L = np.tril(rng.normal(size=(n, n)) / 20) + np.eye(n)
+    inverse = inverse_of_factor(np.asfortranarray(L))
+    np.testing.assert_allclose(inverse @ L, np.eye(n), atol=1e-10)
+    assert not np.triu(inverse, 1).any()

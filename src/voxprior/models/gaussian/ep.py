@@ -28,11 +28,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dtrtri
 from scipy.special import log_ndtr
 from sklearn.exceptions import ConvergenceWarning
 
-from voxprior.models.gaussian.binary import BinaryPosterior, factorise, site_matrix
+from voxprior.models.gaussian.binary import (
+    BinaryPosterior,
+    factorise,
+    inverse_of_factor,
+    site_matrix,
+)
 
 LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 # All sites at once cost one Cholesky factor and nearly always converge; where they have not after
@@ -125,10 +129,11 @@ def _marginals(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> _Marginals:
     too weak for that difference, Σ_ii is computed as it is written.
     """
     root, prior = np.sqrt(tau), np.diag(K)
-    B = root[:, None] * K * root
+    B = K * root
+    B *= root[:, None]
     B.flat[:: len(tau) + 1] += 1.0
     L = factorise(B)
-    inverse = dtrtri(L, lower=1)[0]
+    inverse = inverse_of_factor(L)
     weak = tau * prior < WEAK_SITE
     variance = (1.0 - np.einsum("ij,ij->j", inverse, inverse)) / np.where(weak, 1.0, tau)
     V = inverse @ (root[:, None] * K[:, weak])

@@ -109,8 +109,8 @@ def _climb(record: _Recorder, point: np.ndarray, bounds: np.ndarray) -> None:
             np.minimum(bounds[:, 1], point + STRIDE),
         )
         box = np.column_stack([low, high])
-        # Evidence differences below 1e-5 nats matter to nobody.
-        options = {"ftol": 1e-7, "gtol": 1e-4}
+        # Evidence differences below 1e-3 nats matter to nobody.
+        options = {"ftol": 1e-6, "gtol": 1e-3}
         found = minimize(record, point, jac=True, bounds=box, method="L-BFGS-B", options=options).x
         stopped = (found <= low) & (low > bounds[:, 0]) | (found >= high) & (high < bounds[:, 1])
         inside = not stopped.any() or np.array_equal(found, point)
