@@ -34,7 +34,7 @@ from voxprior.validation.covariates import (
     with_covariates,
 )
 
-FORMAT = 1
+FORMAT = 2
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
 TRUSTED = ("voxprior.", "numpy.", "scipy.", "sklearn.")
 
@@ -74,6 +74,8 @@ class Decoder(BaseEstimator):
         Fitted on all images.
     classes_ : ndarray
         Labels, for a classifier.
+    class_frequencies_ : ndarray of shape (n_classes,) or None
+        Share of each class in training, in the order of `classes_`.
     trials_ : dict or None
         How runs were cut into samples, as keywords of `voxprior.images.load_runs`.
     maps_ : dict of str to image
@@ -160,8 +162,10 @@ class Decoder(BaseEstimator):
         )
         self.estimator_ = prepared(self.estimator, data)
         self.estimator_.fit(X, data.y)
+        self.class_frequencies_ = None
         if hasattr(self.estimator_, "classes_"):
             self.classes_ = self.estimator_.classes_
+            self.class_frequencies_ = np.array([np.mean(data.y == c) for c in self.classes_])
         return self
 
     def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
@@ -346,6 +350,7 @@ class Decoder(BaseEstimator):
             "estimator": self.estimator_,
             "covariates": None if self.covariates_ is None else self.covariates_.levels,
             "trials": self.trials_,
+            "class_frequencies": self.class_frequencies_,
         }
         path = Path(path)
         partial = path.with_name(f".{path.name}.partial")
@@ -377,6 +382,7 @@ class Decoder(BaseEstimator):
         decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
         decoder.trials_ = state["trials"]
+        decoder.class_frequencies_ = state["class_frequencies"]
         levels = state["covariates"]
         decoder.covariates_ = None if levels is None else CovariateCoding(levels)
         if hasattr(decoder.estimator_, "classes_"):

@@ -39,6 +39,7 @@ def test_files_and_page(run, study, tmp_path):
     assert set(table["model"]) == set(models)
     content = json.loads((out / "comparison.json").read_text())
     assert content["best"] == "gp"
+    assert content["best_corrected_for_choice"] is None  # one family: nothing was chosen
     assert content["failed"] == {}
     curve = pd.read_csv(out / "learning.tsv", sep="\t")
     assert set(curve["estimator"]) == set(models)
@@ -47,6 +48,18 @@ def test_files_and_page(run, study, tmp_path):
     assert "gain over " in page
     assert "Learning curve" in page
     assert sorted(p.stem for p in (out / "results").iterdir()) == sorted(models)
+
+
+def test_the_best_of_several_is_corrected_for_the_choice(run, study, tmp_path):
+    out = tmp_path / "out"
+    result = run("compare", *study, "--models", "gp,rvm,sharing", "--repeats", 0, "--out", out)
+    assert result.exit_code == 0, result.output
+    content = json.loads((out / "comparison.json").read_text())
+    corrected = content["best_corrected_for_choice"]
+    assert 0.5 < corrected <= 1
+    line = f"{content['best']} was chosen as the best of 3"
+    assert line in " ".join(result.output.split())
+    assert f"corrected for the choice: {corrected:.3f}" in (out / "report.html").read_text()
 
 
 def test_covariates_are_taken_out_of_the_learning_curve_too(run, study, tmp_path, bare_report):

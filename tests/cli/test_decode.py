@@ -87,6 +87,26 @@ def test_a_label_for_every_volume(run_json, runs, tmp_path, bare_report):
     assert found["n_samples"] == 12
 
 
+def test_one_run_is_decoded_with_a_warning(run, runs, mask, tmp_path, bare_report):
+    bold, events = runs / "run-1_bold.nii.gz", runs / "run-1_events.tsv"
+    fixed = ["--mask", mask, "--model", "logistic", "--out", tmp_path / "out"]
+    result = run("decode", bold, "--events", events, *fixed)
+    assert result.exit_code == 0, result.output
+    assert "warning: all scans are of one run" in result.output
+
+
+def test_few_shot_takes_windows(run, runs, mask, tmp_path, bare_report):
+    events = sorted(runs.glob("*_events.tsv"))
+    fixed = ["--model", "few-shot", "--unit", "window", "--window", 3, "--set", "whiten=False"]
+    out = tmp_path / "out"
+    result = run(
+        "decode", runs / "*_bold.nii.gz", "--events", *events, "--mask", mask, *fixed, "-o", out
+    )
+    assert result.exit_code == 0, result.output
+    parameters = Result.from_json(out / "result.json").settings["parameters"]
+    assert parameters["classify__shrinkage"] is None  # neighbours are known
+
+
 def test_covariates_are_reported_beside_the_images(run, study, tmp_path):
     out = tmp_path / "out"
     result = run(
@@ -156,6 +176,12 @@ def test_bad_input_is_one_line(refused, study, runs, mask, maps, tmp_path):
     assert "exactly one of" in refused("decode", study[0], *out)
     assert "no file matches" in refused("decode", "none-*.nii", *study[1:], *out)
     assert "no such image" in refused("decode", "none.nii", *study[1:], *out)
+    labels = ["--volume-labels", tmp_path / "absent.txt", "--mask", mask, *out]
+    assert "absent.txt: no such file" in refused("decode", bold, *labels)
+    one = [runs / "run-1_bold.nii.gz", "--events", events[0], "--mask", mask, *out]
+    assert "all scans are of one run" in refused("decode", *one, "--split", "groups")
+    assert "--unit window" in refused("decode", *one, "--model", "few-shot")
+    assert "--window N" in refused("decode", *one, "--unit", "window")
     assert "no column 'gruop'" in refused("decode", *study[:-1], "gruop", *out)
     assert "say which column" in refused("decode", *study[:-2], *out)
     assert "absent.nii.gz" in refused("decode", *study, "--mask", "absent.nii.gz", *out)
@@ -169,7 +195,7 @@ def test_bad_input_is_one_line(refused, study, runs, mask, maps, tmp_path):
     assert "No finding is called" in refused("decode", *study, "--allow", "all", *out)
     other = nibabel.Nifti1Image(np.ones((3, 3, 3), "u1"), np.eye(4))
     other.to_filename(tmp_path / "other.nii.gz")
-    assert "mask" in refused("decode", *study, "--mask", tmp_path / "other.nii.gz", *out)
+    assert "--resample" in refused("decode", *study, "--mask", tmp_path / "other.nii.gz", *out)
     (tmp_path / "participants.tsv").unlink()
     assert "no such table" in refused("decode", *study, *out)
     assert not any(path.name.startswith(".") for path in tmp_path.iterdir())

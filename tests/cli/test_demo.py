@@ -15,6 +15,7 @@ def test_it_ends_in_a_report(run, two_families, tmp_path):
     result = run("demo", "--out", out)
     assert result.exit_code == 0, result.output
     assert "Report of " in result.output
+    assert "was chosen as the best of 2" in result.output
     assert "a simulated brain" in (out / "report.html").read_text()
     truth = nibabel.load(out / "truth.nii.gz")
     assert nibabel.load(out / "gp.nii.gz").shape == truth.shape

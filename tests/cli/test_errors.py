@@ -5,7 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from voxprior.cli.errors import one_line, reported
+from voxprior.cli.errors import in_options, one_line, reported
 from voxprior.validation import AuditError, Finding
 
 
@@ -76,3 +76,19 @@ def test_warnings_are_lines_and_libraries_are_quiet():
 def test_the_audit_says_how_to_go_on():
     finding = Finding("shared-group", "error", "Runs are shared.")
     assert one_line(AuditError([finding])).endswith("all the same: --allow shared-group")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("or ask for resample=True.", "or ask for --resample."),
+        ("a mask (mask=None computes one)", "a mask (no --mask computes one)"),
+        ("Use standardize='train' or 'none'.", "Use --standardize train or 'none'."),
+        ("Or use unmatched='drop'.", "Or use --unmatched drop."),
+        ("for instance with LeaveOneGroupOut.", "for instance with --split groups."),
+        ("use calibration=None.", "use --set calibration=None."),
+        ("1 = one, x=3", "1 = one, x=3"),
+    ],
+)
+def test_python_is_said_in_options(text, said):
+    assert in_options(text) == said

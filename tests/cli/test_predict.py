@@ -1,5 +1,6 @@
 import json
 
+import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,6 +58,53 @@ def test_priors_costs_and_rejection(run, model, maps, tmp_path):
     assert careful["decision"].eq("reject").tolist() == (np.maximum(p, 1 - p) < sure).tolist()
 
 
+def test_the_model_alone_knows_how_frequent_classes_were(run, study, maps, tmp_path, bare_report):
+    table = maps.parent / "participants.tsv"
+    frame = pd.read_csv(table, sep="\t")
+    frame.loc[[3, 5], "group"] = "ill"  # 8 ill, 4 well
+    frame.to_csv(table, sep="\t", index=False)
+    result = run("decode", *study, "--model", "logistic", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    alone = (tmp_path / "out" / "model.skops").rename(tmp_path / "moved.skops")
+    p = predicted(run, alone, maps / "*.nii.gz")["p_ill"].astype(float)
+    odds = p / (1 - p) * (0.5 / (8 / 12)) / (0.5 / (4 / 12))
+    even = predicted(run, alone, maps / "*.nii.gz", "--priors", "ill=.5,well=.5")
+    assert np.allclose(even["p_ill"].astype(float), odds / (1 + odds), rtol=1e-4)
+    told = predicted(
+        run, alone, maps / "*.nii.gz", "--priors", "ill=.5,well=.5",
+        "--train-priors", "ill=.5,well=.5",
+    )  # fmt: skip
+    assert np.allclose(told["p_ill"].astype(float), p)
+
+
+def test_several_runs_in_one_file(run, refused, runs, mask, tmp_path, bare_report):
+    images = [nibabel.load(path) for path in sorted(runs.glob("*_bold.nii.gz"))]
+    values = [image.get_fdata(dtype="f4") for image in images]
+    values[-1] = 3 * values[-1] - 150  # another scale: runs must be kept apart
+
+    def save(name, values):
+        nibabel.Nifti1Image(values, images[0].affine).to_filename(tmp_path / name)
+        return tmp_path / name
+
+    file, last = save("all.nii.gz", np.concatenate(values, -1)), save("last.nii.gz", values[-1])
+    shown = np.repeat(["rest", "face", "rest", "house"] * 2, 3).tolist()
+    labels = tmp_path / "labels.txt"
+    labels.write_text("\n".join(f"{label} {r}" for r in range(4) for label in shown))
+    fixed = ["--mask", mask, "--model", "logistic", "--out", tmp_path / "out"]
+    result = run("decode", file, "--volume-labels", labels, *fixed)
+    assert result.exit_code == 0, result.output
+    model = tmp_path / "out" / "model.skops"
+    joint = predicted(run, model, file, "--volume-labels", labels)
+    assert joint["prediction"].tolist() == ["face", "house"] * 8
+    labels.write_text("\n".join(shown))
+    alone = predicted(run, model, last, "--volume-labels", labels)
+    assert alone["p_face"].tolist() == joint["p_face"].tolist()[-4:]
+    assert "one run" in run("predict", model, file).output
+    assert "not both" in refused(
+        "predict", model, file, "--volume-labels", labels, "--events", labels
+    )
+
+
 def test_trials_of_a_new_run(run, runs, mask, tmp_path, bare_report):
     events = sorted(runs.glob("*_events.tsv"))
     result = run(
@@ -111,8 +159,6 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     assert "must be a number" in refused("predict", model, scans, "--costs", costs)
     costs.write_text("action\till\twell\nreject\t1\t1\n")
     assert "abstention" in refused("predict", model, scans, "--costs", costs)
-    (model.parent / "result.json").unlink()
-    assert "--train-priors" in refused("predict", model, scans, "--priors", "ill=.5,well=.5")
     assert "would have no effect" in refused("predict", model, scans, "--delay", 3)
     table = maps.parent / "participants.tsv"
     assert "without any" in refused("predict", model, scans, "--covariates", table)

@@ -16,7 +16,7 @@ from voxprior.cli.arguments import names
 from voxprior.cli.derivatives import Run, find_derivatives, find_runs, find_subjects
 from voxprior.cli.errors import say
 from voxprior.cli.folder import output_files
-from voxprior.cli.models import check_kind, make_model
+from voxprior.cli.models import check_kind, check_windows, make_model
 from voxprior.cli.pipeline import Naming, decode_dataset, number, subject, told
 from voxprior.cli.reading import Preparation, Trials, read_runs
 from voxprior.cli.settings import parameters
@@ -205,6 +205,7 @@ def _decode(
         if data.dropped:
             say(f"warning: {title}: {len(data.dropped)} trials left out: {data.dropped[0]}")
         check_kind(study.model, estimator, data.y)
+        check_windows(study.model, data, study.parameters)
         heading = f"{title}, {study.model}: {subject(data)}"
         result, _ = decode_dataset(
             data,

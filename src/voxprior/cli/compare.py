@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
+from voxprior.cli.choice import after_choice, caution
 from voxprior.cli.errors import one_line, say
 from voxprior.cli.folder import FOLDS, output_folder
-from voxprior.cli.models import BASELINES, check_kind, kind_of, make_model, model_names
+from voxprior.cli.models import (
+    BASELINES,
+    check_kind,
+    check_windows,
+    kind_of,
+    make_model,
+    model_names,
+)
 from voxprior.cli.pipeline import facts, number, rows_of, subject, told
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
 from voxprior.cli.testing import PANEL, Json, Out, Testing
@@ -66,11 +74,11 @@ def compare(
         results, failures = _test_all(chosen, data, testing, folder)
         comparison = compared(results)
         curve = _learn(list(results), data, testing, repeats) if repeats else None
-        _write(comparison, failures, results, curve, data, folder)
+        warned = _write(comparison, failures, results, curve, data, folder)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
     else:
-        _show(comparison, failures, subject(data), out)
+        _show(comparison, failures, subject(data, labelled.label), warned, out)
 
 
 def _test_all(
@@ -85,6 +93,7 @@ def _test_all(
     for name in chosen:
         estimator = make_model(name)
         check_kind(name, estimator, data.y)
+        check_windows(name, data)
         decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
         say(name)
         try:
@@ -162,20 +171,24 @@ def _write(
     curve: LearningCurve | None,
     data: Dataset,
     folder: Path,
-) -> None:
+) -> str:
+    """Write tables and the report of the best family; returns what to keep in mind about it."""
     from voxprior.decoder import Decoder
     from voxprior.validation.result import plain
 
     own = comparison[~comparison["baseline"]]
     best = (own if len(own) else comparison)["model"].iloc[0]
+    rivals = {name: results[name] for name in (own if len(own) else comparison)["model"]}
+    warned = caution(best, rivals)
     decoder = Decoder(make_model(best)).fit(data)
     report = decoder.generate_report(
         results[best],
-        f"{best}, the best of {len(results)} models: {subject(data)}",
+        f"{best}{f', the best of {len(rivals)}' if len(rivals) > 1 else ''}: {subject(data)}",
         data,
         beside=[_as_table(comparison)],
         learning=curve,
         done=facts(data),
+        caution=warned,
     )
     report.save(folder / "report.html")
     options: dict[str, Any] = {"sep": "\t", "index": False, "float_format": "%.6g", "na_rep": "n/a"}
@@ -189,9 +202,11 @@ def _write(
         "models": comparison.to_dict("records"),
         "failed": failures,
         "best": best,
+        "best_corrected_for_choice": after_choice(rivals),
         "scores": told(results[best]),
     }
     (folder / "comparison.json").write_text(json.dumps(plain(content), indent=1), "utf-8")
+    return warned
 
 
 def _columns(comparison: pd.DataFrame) -> list[str]:
@@ -231,7 +246,9 @@ def _as_table(comparison: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _show(comparison: pd.DataFrame, failures: dict[str, str], what: str, out: Path) -> None:
+def _show(
+    comparison: pd.DataFrame, failures: dict[str, str], what: str, warned: str, out: Path
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -243,6 +260,8 @@ def _show(comparison: pd.DataFrame, failures: dict[str, str], what: str, out: Pa
     for row in _cells(comparison):
         table.add_row(*row)
     console.print(table)
+    if warned:
+        console.print(warned, highlight=False)
     for name, reason in failures.items():
         console.print(f"{name} failed: {reason}", highlight=False)
     console.print(f"Report: {out / 'report.html'}", highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from voxprior.cli.choice import caution
 from voxprior.cli.models import make_model, model_names
 from voxprior.cli.testing import Json
 
@@ -32,6 +33,7 @@ def demo(
     and writes each family's map (NIfTI), a picture of the truth beside the maps, and the report
     of the best family.
     """
+    import numpy as np
     from rich.console import Console
 
     from voxprior.images import Dataset
@@ -50,7 +52,7 @@ def demo(
             noise_smoothness=1.0,
             random_state=seed,
         )
-    data = Dataset(simulated.X, simulated.y, simulated.space)
+    data = Dataset(simulated.X, np.array(["A", "B"])[simulated.y], simulated.space)
     results = {}
     families, _ = model_names("classifier")
     for name in ["naive-bayes", *families]:
@@ -59,8 +61,9 @@ def demo(
     with console.status("writing maps and report"):
         _write_maps(results, simulated.truth["signal"], data, out)
         best = max(families, key=lambda name: results[name].pooled()["accuracy"])
-        page = _write_report(best, results[best], data, scans, out)
-    _print(results, best, data, scans, out, page, as_json)
+        warned = caution(best, {name: results[name] for name in families})
+        page = _write_report(best, results[best], data, scans, warned, out)
+    _print(results, best, data, scans, warned, out, page, as_json)
 
 
 def _fold(data: Dataset, scans: int) -> tuple[Any, Any]:
@@ -91,13 +94,16 @@ def _write_maps(results: dict[str, Result], truth: Any, data: Dataset, out: Path
     draw_maps(data.space, maps).savefig(out / "maps.png", dpi=120)
 
 
-def _write_report(name: str, result: Result, data: Dataset, scans: int, out: Path) -> Path:
+def _write_report(
+    name: str, result: Result, data: Dataset, scans: int, warned: str, out: Path
+) -> Path:
     from voxprior.decoder import Decoder
 
     training = data.take(_fold(data, scans)[0])
     decoder = Decoder(make_model(name)).fit(training)
     title = f"{name}: a simulated brain from {scans} scans a class"
-    return decoder.generate_report(result, title, training, names=()).save(out / "report.html")
+    report = decoder.generate_report(result, title, training, names=(), caution=warned)
+    return report.save(out / "report.html")
 
 
 def _print(
@@ -105,6 +111,7 @@ def _print(
     best: str,
     data: Dataset,
     scans: int,
+    warned: str,
     out: Path,
     page: Path,
     as_json: bool,
@@ -122,7 +129,8 @@ def _print(
         for name, result in results.items()
     ]
     if as_json:
-        print(json.dumps({"rows": rows, "best": best, "folder": str(out), "report": str(page)}))
+        found = {"rows": rows, "best": best, "caution": warned}
+        print(json.dumps(found | {"folder": str(out), "report": str(page)}))
         return
     table = Table(caption="chance: accuracy .50, log-loss .69")
     table.add_column("model")
@@ -138,6 +146,7 @@ def _print(
         highlight=False,
     )
     console.print(table)
+    console.print(warned, highlight=False)
     for what, where in {
         "Maps": f"{out}/<model>.nii.gz",
         "Picture": out / "maps.png",

@@ -1,6 +1,7 @@
 """How a command ends: bad input in one line and exit code 2, Ctrl-C with 130, warnings as lines."""
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -8,6 +9,24 @@ from functools import wraps
 from typing import Any
 
 import typer
+
+# What the package calls things, and the options that stand for them.
+WORDS = {
+    "resample=True": "--resample",
+    "mask=None": "no --mask",
+    "covariates=...": "--covariates",
+    "trusted=[...] with their names": "it to the Decoder in Python, with trusted=[...]",
+    "one map a sample use load_maps": "one map a scan give --labels",
+    "window=T, a number of volumes >= 1, and only it": "--window N, a number of volumes, and only "
+    "it",
+    "cv=LeaveOneGroupOut()": "a split by group",
+    "LeaveOneGroupOut": "--split groups",
+    "LeaveOnePerClassOut": "--split two-out",
+    "FewShotSplit": "--split few-shot",
+    "n_per_class": "the number after few-shot:",
+    "Give t_r": "Give --t-r",
+}
+OPTIONS = ("mask", "standardize", "unit", "window", "unmatched", "conditions")
 
 BAD_INPUT = (ValueError, TypeError, OSError, MemoryError)
 
@@ -49,14 +68,30 @@ def one_line(error: BaseException) -> str:
     """
     findings = getattr(error, "findings", None)  # of the audit
     if findings:
-        told = " ".join(f"[{f.name}] {f.message}" for f in findings)
+        told = " ".join(f"[{f.name}] {in_options(f.message)}" for f in findings)
         return f"{told} To go on all the same: --allow {','.join(f.name for f in findings)}"
     if isinstance(error, MemoryError):
         return "not enough memory: use a smaller mask, or fewer --jobs."
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror[:1].lower()}{error.strerror[1:]}."
-    return " ".join(str(error).split())
+    return in_options(" ".join(str(error).split()))
+
+
+def in_options(text: str) -> str:
+    """Say in options what the package says in Python.
+
+    >>> in_options("Use mask='data', or calibration=None.")
+    'Use --mask data, or --set calibration=None.'
+    """
+    for word, option in WORDS.items():
+        text = text.replace(word, option)
+    return re.sub(r"\b([a-z_]+)=(?:'([^']*)'|(None|True|False)\b)", _option, text)
+
+
+def _option(found: re.Match) -> str:
+    name, value = found[1], found[2] or found[3]
+    return f"--{name} {value}" if name in OPTIONS else f"--set {name}={value}"
 
 
 def say(text: str) -> None:
@@ -69,7 +104,7 @@ def _each_once() -> Callable:
     told: set[str] = set()
 
     def show(message: Any, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = in_options(" ".join(str(message).split()))
         if text not in told:
             told.add(text)
             say(f"warning: {text}")

@@ -35,6 +35,7 @@ class Recipe(NamedTuple):
     module: str
     function: str
     prior: str
+    settings: dict[str, Any]
 
 
 RECIPES = {
@@ -42,6 +43,7 @@ RECIPES = {
         "voxprior.models.sharing",
         "few_shot_decoder",
         "sharing, after noise whitening learned without labels; for windows of runs",
+        {"shrinkage": None},  # what stands in for neighbours, which images always have
     )
 }
 
@@ -54,7 +56,8 @@ def make_model(name: str, parameters: dict[str, Any] | None = None) -> Any:
 
     if name in RECIPES:
         recipe = RECIPES[name]
-        return getattr(import_module(recipe.module), recipe.function)(**(parameters or {}))
+        settings = recipe.settings | (parameters or {})
+        return getattr(import_module(recipe.module), recipe.function)(**settings)
     if name not in BASELINES:
         raise ValueError(
             f"unknown model '{name}': choose one of {', '.join([*FAMILIES, *RECIPES])}, or a "
@@ -90,6 +93,16 @@ def kind_of(y: Any) -> str:
     values, counts = np.unique(y, return_counts=True)
     whole = bool(np.all(values == np.round(values)))
     return "classifier" if whole and (len(values) <= 10 or counts.min() > 1) else "regressor"
+
+
+def check_windows(name: str, data: Any, parameters: dict[str, Any] | None = None) -> None:
+    """Refuse single volumes where a recipe learns the noise from those of windows."""
+    whitens = name in RECIPES and (parameters or {}).get("whiten", True)
+    if whitens and data.X.shape[1] == data.space.n_voxels:
+        raise ValueError(
+            f"'{name}' learns the noise from the volumes of windows: add --unit window --window N, "
+            "where N is how many volumes a block has. Or leave that out: --set whiten=False."
+        )
 
 
 def check_kind(name: str, model: Any, y: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
+from voxprior.cli.errors import say
 from voxprior.cli.reading import ImageFiles, Trials, mesh, paired, read_runs, refuse
 from voxprior.cli.testing import Json
 
@@ -21,6 +22,13 @@ def predict(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Table to write, TSV.")] = None,
     events: Annotated[
         list[str] | None, typer.Option(help="Events tables of runs; only their times are used.")
+    ] = None,
+    volume_labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Text file with the label, and the run, of every volume, where a file holds "
+            "several runs; labels only tell where trials start and end."
+        ),
     ] = None,
     surface: Annotated[
         list[str] | None, typer.Option(help="Mesh of GIFTI images, as in voxprior decode.")
@@ -57,7 +65,7 @@ def predict(
     train_priors: Annotated[
         list[str] | None,
         typer.Option(
-            help="How frequent classes were in training, where the model does not know.",
+            help="How frequent classes are inside the model, where it is not as in training.",
             rich_help_panel=DECIDING,
         ),
     ] = None,
@@ -65,7 +73,8 @@ def predict(
 ) -> None:
     """Predict the classes (or numbers) of new images: a row a scan, with probabilities.
 
-    A 4-D run gives a row a volume; with --events a row a trial, cut as in training.
+    A 4-D run gives a row a volume; with --events or --volume-labels a row a trial, cut as in
+    training.
 
     For instance:
 
@@ -81,7 +90,7 @@ def predict(
 
     decoder = Decoder.load(model)
     with Console(stderr=True).status("reading images"):
-        data = _read(decoder, images, events, surface, trials)
+        data = _read(decoder, images, events, volume_labels, surface, trials)
     if covariates is not None:
         data = _with_covariates(data, decoder, covariates, key)
     table = _predictions(decoder, data)
@@ -91,16 +100,27 @@ def predict(
     _write(table, out, as_json)
 
 
-def _read(decoder: Any, images: Any, events: Any, surface: Any, trials: Trials) -> Any:
+def _read(
+    decoder: Any, images: Any, events: Any, volume_labels: Any, surface: Any, trials: Trials
+) -> Any:
     from voxprior.images import load_maps
 
     files = paired(images) if surface else images
-    if not events:
-        refuse(trials, *asdict(trials), because="need --events")
-    else:
+    if events and volume_labels:
+        raise ValueError("Give --events or --volume-labels, not both.")
+    if events or volume_labels:
         settings = {"images": decoder.masker_, "mesh": mesh(surface), "label_column": None}
-        return read_runs(files, events, None, _as_in_training(trials, decoder), **settings)
-    return load_maps(files, images=decoder.masker_, mesh=mesh(surface))
+        cut = _as_in_training(trials, decoder)
+        return read_runs(files, events, volume_labels, cut, **settings)
+    refuse(trials, *asdict(trials), because="need --events or --volume-labels")
+    data = load_maps(files, images=decoder.masker_, mesh=mesh(surface))
+    if decoder.trials_ is not None and decoder.masker_.standardize in ("run", "baseline"):
+        say(
+            "note: every volume is predicted, and every 4-D file standardised as one run. To cut "
+            "trials as in training, or where a file holds several runs, give --events or "
+            "--volume-labels."
+        )
+    return data
 
 
 def _as_in_training(trials: Trials, decoder: Any) -> Trials:
@@ -157,7 +177,7 @@ def _decided(
     classes = decoder.classes_
     if priors is not None:
         trained = (
-            _trained_at(decoder, model)
+            _trained_at(decoder)
             if train_priors is None
             else prior_vector(_by_class(train_priors, classes), classes, "train-priors")
         )
@@ -190,25 +210,12 @@ def _by_class(values: list[str], classes: Any) -> dict[Any, float]:
     return found
 
 
-def _trained_at(decoder: Any, model: Path) -> Any:
-    """Class frequencies inside the model's probabilities: its own, or those of its Result."""
-    import numpy as np
-
+def _trained_at(decoder: Any) -> Any:
+    """Class frequencies inside the model's probabilities: its own prior, or those in training."""
     from voxprior.decision.wrapping import trained_prior
-    from voxprior.validation import Result
 
     own = trained_prior(decoder.estimator_)
-    if own is not None:
-        return own / own.sum()
-    beside = model.with_name(model.name.replace("model.skops", "result.json"))
-    if beside.is_file() and beside != model:
-        counts = Result.from_json(beside).settings["class_counts"]
-        found = np.array([counts[str(label)] for label in decoder.classes_], dtype=float)
-        return found / found.sum()
-    raise ValueError(
-        f"{model}: does not know how frequent the classes were in training, and no result.json is "
-        "beside it. Give --train-priors."
-    )
+    return decoder.class_frequencies_ if own is None else own / own.sum()
 
 
 def _costs(path: Path, classes: Any) -> tuple[Any, list[str]]:

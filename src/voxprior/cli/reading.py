@@ -155,8 +155,8 @@ def read_runs(
 
     return load_runs(
         runs,
-        files(events) if events else None,
-        labels=files(volume_labels) if volume_labels else None,
+        _tables(events) if events else None,
+        labels=_tables(volume_labels) if volume_labels else None,
         unit=trials.unit,
         window=trials.window,
         delay=trials.delay,
@@ -177,6 +177,15 @@ def files(values: list[str]) -> list[str]:
         if not matching:
             raise FileNotFoundError(f"{name}: no file matches this pattern.")
         found += matching
+    return found
+
+
+def _tables(values: list[str]) -> list[str]:
+    """List files that must exist: a name that is none would be taken for a label."""
+    found = files(values)
+    for name in found:
+        if not Path(name).is_file():
+            raise FileNotFoundError(f"{name}: no such file.")
     return found
 
 

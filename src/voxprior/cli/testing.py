@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
+from voxprior.cli.errors import say
 from voxprior.cli.splitting import SPLITS, split_named
 
 PANEL = "Test on held-out scans"
@@ -60,5 +61,15 @@ class Testing:
         """Build the splitter for a dataset; None is the default of its kind."""
         from voxprior.cli.models import kind_of
 
-        classes = kind_of(data.y) == "classifier"
-        return split_named(self.split, self.seed, classes=classes, grouped=data.groups is not None)
+        classes, grouped = kind_of(data.y) == "classifier", data.groups is not None
+        if data.trials is not None and not grouped:
+            if self.split == "groups":
+                raise ValueError(
+                    "--split groups: all scans are of one run, which cannot both train and test. "
+                    "Give more runs, or take --split auto."
+                )
+            say(
+                "warning: all scans are of one run: training and test scans share its drift and "
+                "noise, which flatters the score."
+            )
+        return split_named(self.split, self.seed, classes=classes, grouped=grouped)
