@@ -7,8 +7,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from voxprior.bits import pack
-from voxprior.models.network.bdeu import PARALLEL, best, cell_alpha, family, gains, log_score
+from voxprior.models.network.bdeu import (
+    TIE,
+    best,
+    cell_alpha,
+    contenders,
+    family,
+    gains,
+    log_score,
+    top_gains,
+)
 from voxprior.models.network.equivalence import disagreement_counts
+from voxprior.models.network.scan import FEW, PARALLEL, STRIP
 
 
 def test_bn1_table_one_of_the_paper():
@@ -141,6 +151,37 @@ def test_constant_voxels_and_copies_of_parents_gain_nothing(oracle, alpha):
         assert oracle.gain(X, y, [], 0, 2, alpha) > 0
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(2, 150),
+    n_classes=st.integers(2, 5),
+    n_parents=st.integers(0, 6),
+    density=st.sampled_from([0.02, 0.3, 0.5, 0.95]),
+    alpha=st.sampled_from([1.0, 0.3, "bdeu"]),
+    seed=st.integers(0, 10**6),
+)
+def test_contenders_are_all_voxels_above_the_bar(n, n_classes, n_parents, density, alpha, seed):
+    rng = np.random.default_rng(seed)
+    # One strip and a bit, with constant voxels, copies of parents, and copies of the class.
+    X = rng.random((n, STRIP + 70)) < density
+    y = rng.integers(0, n_classes, n)
+    X[:, 30:40], X[:, 40:50] = False, True
+    X[:, 50:60] = X[:, :10]
+    X[:, 60 : 60 + 2 * FEW] = (y == 0)[:, None] ^ (rng.random((n, 2 * FEW)) < 0.1)
+    words = pack(X)
+    sets = [list(range(n_parents)), [70], [], [70, 71], [80], [80, 3], [81], [82], [83]]
+    families = [family(words, y, n_classes, parents, alpha) for parents in sets]
+    delta = [gains(words, cells) for cells in families]
+    bars = [rng.choice(d) + rng.choice([-0.1, 0.0, 0.1]) for d in delta]
+    for d, bar, near in zip(delta, bars, contenders(words, families, bars)):
+        silent = d == 0.0
+        assert set(np.flatnonzero((d > bar) & ~silent)) <= set(near)
+        assert np.all(d[near] >= bar - 2 * TIE)
+        assert np.all(np.diff(near) > 0)
+    assert_allclose(top_gains(words, families), [max(d.max(), 0.0) for d in delta], atol=1e-12)
+    assert not set(contenders(words, families[2:3], [-99.0])[0]) & set(range(30, 50))
+
+
 def test_best_takes_the_lowest_of_equals_and_none_without_a_gain():
     assert best(np.array([0.5, 2.0, 2.0 + 1e-13, 1.0])) == 1
     assert best(np.array([0.5, 2.0, 2.0]), np.array([True, False, True])) == 2
@@ -155,6 +196,8 @@ def test_many_voxels_in_parallel_score_as_few_do():
     cells = family(words, y, 3, [1, 5])
     parts = [gains(words[s : s + 5000], cells) for s in range(0, len(words), 5000)]
     assert np.array_equal(gains(words, cells), np.concatenate(parts))
+    near = contenders(words, [cells], [0.5])[0]
+    assert np.array_equal(near, np.flatnonzero(np.concatenate(parts) > 0.5))
     ones = np.ones(70, dtype=int)
     off, on = disagreement_counts(words, 3, ones)
     assert np.array_equal(off, (~X & X[:, [3]]).sum(axis=0))

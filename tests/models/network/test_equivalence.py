@@ -13,11 +13,12 @@ from scipy.stats import beta
 from voxprior import VoxelSpace
 from voxprior.bits import pack
 from voxprior.models.network.equivalence import (
-    agreement_counts,
     belief_map,
     count_limit,
+    disagreement_counts,
     equivalent,
     evidence_ratio,
+    parent_evidence,
 )
 
 
@@ -54,15 +55,19 @@ def test_weights_are_copies():
     rng = np.random.default_rng(0)
     X, weights = rng.integers(0, 2, (80, 6)), rng.integers(0, 6, 80)
     copied = np.repeat(X, weights, axis=0)
-    n = len(copied)
+    once = np.ones(len(copied), int)
     assert_allclose(
-        agreement_counts(pack(X), 1, weights), agreement_counts(pack(copied), 1, np.ones(n, int))
+        disagreement_counts(pack(X), 1, weights), disagreement_counts(pack(copied), 1, once)
     )
     joint = [
         [np.sum((copied[:, v] == s) & (copied[:, 1] == r)) for s, r in product((0, 1), (0, 1))]
         for v in range(6)
     ]
-    assert_allclose(agreement_counts(pack(X), 1, weights), joint)
+    expected = evidence_ratio(np.array(joint), 0.1)
+    assert_allclose(parent_evidence(pack(X), 1, weights, 0.1), expected, rtol=1e-12)
+    # with many voxels the ratios come from a table
+    many = pack(np.tile(X, 3000))
+    assert_allclose(parent_evidence(many, 1, weights, 0.1), np.tile(expected, 3000), rtol=1e-12)
 
 
 def test_unknown_rule():
@@ -101,6 +106,36 @@ def test_beliefs_are_exact_on_a_chain(seed, coupling):
     assert_allclose(
         belief_map(unary, chain, coupling), enumerated(unary, chain, coupling), atol=1e-6
     )
+
+
+def log_domain(unary, adjacency, coupling, n_sweeps=300):
+    """Loopy belief propagation, all messages at once, in log-odds."""
+    A = adjacency.toarray().astype(bool)
+    m = np.zeros(A.shape)  # m[v, w]: what w tells v
+    for _ in range(n_sweeps):
+        h = unary + m.sum(axis=1)
+        m = np.where(A, 2 * np.arctanh(np.tanh(coupling / 2) * np.tanh((h[:, None] - m) / 2)).T, 0)
+    return 1 / (1 + np.exp(-unary - m.sum(axis=1)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), coupling=st.floats(-1, 1), scale=st.sampled_from([0.5, 3, 100]))
+def test_beliefs_by_odds_equal_those_by_log_odds(seed, coupling, scale):
+    unary = np.random.default_rng(seed).normal(0, scale, 24) + scale
+    graph = VoxelSpace.grid((2, 3, 4)).adjacency(6)
+    found = belief_map(unary, graph, coupling, n_sweeps=1000)
+    assert_allclose(found, log_domain(unary, graph, coupling), atol=1e-5)
+
+
+def test_extreme_fields_stay_finite():
+    chain = VoxelSpace.grid(9).adjacency(6)
+    unary = np.array([900.0, -5, -5, -5, 0, 3, -900, 2, 2])
+    for coupling in (30.0, 300.0, -300.0):
+        belief = belief_map(unary, chain, coupling)
+        assert np.all((belief >= 0) & (belief <= 1))
+        assert belief[0] > 0.99
+        assert belief[6] < 0.01
+    assert np.all(belief_map(np.full(9, -1.0) + 3 * (np.arange(9) == 4), chain, 300.0) < 0.5)
 
 
 def test_beliefs_on_a_loopy_grid_are_near_the_truth_and_spread_to_neighbours():

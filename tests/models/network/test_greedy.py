@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from voxprior.bits import pack
+from voxprior.models.network.bdeu import family, gains
 from voxprior.models.network.greedy import grow
 from voxprior.models.network.tree import Rules, equivalence_of, jackknife_paths, search
 
@@ -85,11 +86,14 @@ def test_jackknife_equals_real_refits_beyond_one_word(oracle, alpha):
 
 
 def test_exclusive_or_is_not_found(oracle):
-    x, z = np.tile([0, 0, 1, 1], 4), np.tile([0, 1], 8)
-    X, y = np.column_stack([x, z]), x ^ z
-    joint = oracle.score(y, X, 2, 1.0) - oracle.score(y, X[:, :0], 2, 1.0)
-    assert joint > 5
-    assert grow(pack(X), y, 2).parents.size == 0
+    X = oracle.X6[:, :2]
+    y = X[:, 0] ^ X[:, 1]
+    words = pack(X)
+    joint = family(words, y, 2, [0, 1]).score - family(words, y, 2, []).score
+    assert_allclose(joint, 10.245536, atol=5e-7)
+    assert_allclose(joint, oracle.score(y, X, 2, 1.0) - oracle.score(y, X[:, :0], 2, 1.0))
+    assert np.all(gains(words, family(words, y, 2, [])) <= 0)
+    assert grow(words, y, 2).parents.size == 0
 
 
 def test_more_parents_than_data_can_fill():

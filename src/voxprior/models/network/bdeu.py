@@ -6,15 +6,12 @@ ones); cell (j, k) holds N_jk samples. With equal Dirichlet parameters α in eve
     log p(D | G) = Σ_j [ log Γ(Kα) − log Γ(Kα + N_j) + Σ_k log Γ(α + N_jk) − log Γ(α) ]
 
 An empty configuration adds exactly 0, so only occupied ones are visited. A candidate voxel v splits
-every configuration in two; with g(c) = log Γ(α+c) − log Γ(α) and h(t) = log Γ(Kα+t) − log Γ(Kα)::
+every configuration in two and so changes the score by::
 
-    score(v) = Σ_j { Σ_k F_jk[ |v ∧ m_jk| ] + H_j[ |v ∧ m_j| ] }
-    F_jk[c]  = g(c) + g(N_jk − c),        H_j[t] = −h(t) − h(N_j − t)
+    δ(v) = base + Σ_j G_j(|v ∧ m_j1|, .., |v ∧ m_jK|)
 
-so one voxel costs J·K population counts and J·(K+1) look-ups in tables of n + JK numbers. Where
-the tables stay small, those of a configuration are fused into F_j[|v ∧ m_j1|, ..., |v ∧ m_jK|], one
-look-up instead of K+1. The axes of a table are padded to powers of two, so that a place in it is
-a sum of shifted counts.
+with tables G_j of the cells' counts (`split_tables`); one voxel costs a population count a cell and
+a few look-ups (`scan`). `base` is 0 where α does not depend on the number of parents.
 
 ======== ============ ======================================================================
 symbol   variable     shape and meaning
@@ -24,34 +21,36 @@ C        `y`          (n,) codes 0 .. K−1
 m_jk     `masks`      (J, K, B, W) uint64, samples of cell (j, k); B bit planes of sample weights
 N_jk     `counts`     (J, K) weighted number of samples in each cell
 α        `alpha`      1 (K2), "bdeu" = 1/(K q), or any positive number
-F, H     `tables`     flat; look-up l of row j is at `start[j, l]` + Σ_k count_k << `shift[j, l, k]`
-         `shift`      (J, L, K), −1 where class k has no part in look-up l
+G        `tables`     what to count, and where to read off the change; `bounds` of it from above
 ======== ============ ======================================================================
-
-A voxel that splits no configuration (constant, or a copy of a parent) says nothing about the class.
-With α = 1 its gain is 0; with α = 1/(Kq) it would be rewarded for halving α, so its gain is set to
-0 under every prior.
 
 Reference: Chen and Herskovits, KDD 2005, section 2.1; Cooper and Herskovits, Machine Learning 9
 (1992).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
 from scipy.special import gammaln
 
-from voxprior.bits import pack, popcount, unpack
+from voxprior.bits import pack, unpack
+from voxprior.models.network.scan import (
+    PARALLEL,
+    gain_pass,
+    gain_pass_parallel,
+    program,
+    screen_pass,
+    screen_pass_parallel,
+)
+from voxprior.models.network.split_tables import NO_TABLES, LookUps, look_ups
 
 # Gains closer than this are equal in exact arithmetic; the lowest voxel index wins.
 TIE = 1e-9
-# Fused tables must stay in the second cache.
-FUSED = 1 << 16
-# Voxels whose counts are taken together, so that their loops become vector instructions.
-STRIP = 512
-# Waking threads costs more than scoring fewer voxels than this.
-PARALLEL = 1 << 15
+# Families screened in one pass over the voxels; a byte a voxel each.
+TOGETHER = 8
+# Voxels tried before the others.
+SAMPLE = 2048
 
 
 class Family(NamedTuple):
@@ -61,9 +60,9 @@ class Family(NamedTuple):
     counts: np.ndarray
     configuration: np.ndarray
     score: float
-    tables: np.ndarray
-    start: np.ndarray
-    shift: np.ndarray
+    base: float
+    tables: LookUps
+    bounds: LookUps
     alpha: float
     n_parents: int
 
@@ -121,72 +120,37 @@ def family(
     n, p = len(y), len(parents)
     weights = np.ones(n, dtype=np.int64) if weights is None else np.asarray(weights, np.int64)
     states = unpack(words[np.asarray(parents, dtype=np.intp)], n)
-    used = weights > 0
-    _, codes = np.unique(states[used], axis=0, return_inverse=True)
-    configuration = np.full(n, -1)
-    configuration[used] = codes.ravel()
+    configuration = _configurations(states, weights > 0)
+    used = configuration >= 0
     J = int(configuration.max(initial=-1)) + 1
-    counts = np.zeros((J, n_classes), dtype=np.int64)
-    np.add.at(counts, (configuration[used], y[used]), weights[used])
-    masks = _cell_masks(configuration, y, J, n_classes, weights)
+    cell = configuration * n_classes + y
+    counts = np.bincount(cell[used], weights[used], J * n_classes).astype(np.int64)
+    counts = counts.reshape(J, n_classes)
+    masks = _cell_masks(cell, J, n_classes, weights)
     a = cell_alpha(alpha, n_classes, p + 1)
-    tables, start, shift = _split_tables(counts, a)
     score = log_score(counts, cell_alpha(alpha, n_classes, p))
-    return Family(masks, counts, configuration, score, tables, start, shift, a, p)
+    base = log_score(counts, a) - score
+    tables = look_ups(counts, a, masks.shape[2])
+    return Family(masks, counts, configuration, score, base, *tables, a, p)
+
+
+def _configurations(states: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Number (n,) of each sample's configuration, in lexical order of ``states``; −1: not used."""
+    code = np.where(used, 0, -1)
+    for state in states.T:
+        code[used] = np.unique(2 * code[used] + state[used], return_inverse=True)[1]
+    return code
 
 
 def _cell_masks(
-    configuration: np.ndarray,
-    y: np.ndarray,
-    n_configurations: int,
-    n_classes: int,
-    weights: np.ndarray,
+    cell: np.ndarray, n_configurations: int, n_classes: int, weights: np.ndarray
 ) -> np.ndarray:
     """Sample masks (J, K, B, W) of every cell, one for each bit of the sample weights."""
     n_planes = max(int(weights.max(initial=1)).bit_length(), 1)
-    cell = configuration * n_classes + y
     member = cell[:, None] == np.arange(n_configurations * n_classes)
     planes = (weights[:, None] >> np.arange(n_planes)) & 1 == 1
-    columns = (member[:, :, None] & planes[:, None, :]).reshape(len(y), -1)
+    columns = (member[:, :, None] & planes[:, None, :]).reshape(len(cell), -1)
     return pack(columns).reshape(n_configurations, n_classes, n_planes, -1)
-
-
-def _split_tables(counts: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tables F_jk and H_j of the formulas end to end, where each begins, and its shifts."""
-    K = counts.shape[1]
-    top = int(counts.sum(axis=1).max(initial=0)) + 1
-    g = gammaln(alpha + np.arange(top)) - gammaln(alpha)
-    h = gammaln(K * alpha + np.arange(top)) - gammaln(K * alpha)
-    fused = sum(2.0 ** sum(int(c).bit_length() for c in N) for N in counts) <= FUSED
-    parts: list[np.ndarray] = []
-    shifts: list[np.ndarray] = []
-    for N in counts:
-        F = [g[: c + 1] + g[c::-1] for c in N]
-        H = -(h[: N.sum() + 1] + h[N.sum() :: -1])
-        if fused:
-            shifts.append(_axis_shifts(N)[None])
-            parts.append(_fused_table(F, H, N, shifts[-1][0]))
-        else:
-            shifts.append(np.vstack([np.eye(K, dtype=np.int64) - 1, np.zeros(K, dtype=np.int64)]))
-            parts += [*F, H]
-    start = np.cumsum([0, *map(len, parts)])[:-1].reshape(len(counts), -1)
-    return np.concatenate(parts), start, np.array(shifts)
-
-
-def _axis_shifts(N: np.ndarray) -> np.ndarray:
-    """Place of each class count's bits when all are written side by side, the last class lowest."""
-    widths = [int(c).bit_length() for c in N]
-    return np.array([sum(widths[k + 1 :]) for k in range(len(N))])
-
-
-def _fused_table(
-    F: list[np.ndarray], H: np.ndarray, N: np.ndarray, shift: np.ndarray
-) -> np.ndarray:
-    grid = np.indices(tuple(N + 1)).reshape(len(N), -1)
-    table = np.zeros(int(np.sum(N << shift)) + 1)
-    place = np.sum(grid << shift[:, None], axis=0)
-    table[place] = sum(F[k][grid[k]] for k in range(len(N))) + H[grid.sum(axis=0)]
-    return table
 
 
 def gains(words: np.ndarray, cells: Family, out: np.ndarray | None = None) -> np.ndarray:
@@ -203,68 +167,62 @@ def gains(words: np.ndarray, cells: Family, out: np.ndarray | None = None) -> np
     array([5.501841, 0.      ])
     """
     delta = np.empty(len(words)) if out is None else out
-    # A voxel splits configuration j unless its last look-up falls on the first or the last entry.
-    last = np.sum(cells.counts << np.maximum(cells.shift[:, -1], 0), axis=1).astype(np.uint64)
-    tables = (cells.tables, cells.start, cells.shift, last)
-    run = _gain_pass if len(words) < PARALLEL else _gain_pass_parallel
-    run(words, cells.masks, *tables, cells.score, delta)
+    run = gain_pass if len(words) < PARALLEL else gain_pass_parallel
+    run(words, program([cells.tables], [cells.masks]), cells.base, delta)
     return delta
 
 
-@njit(cache=True)
-def _gain_pass(words, masks, tables, start, shift, last, score, delta):
-    for first in range(0, len(words), STRIP):
-        _gain_strip(words, first, masks, tables, start, shift, last, score, delta)
+def contenders(
+    words: np.ndarray, families: Sequence[Family], bars: Sequence[float]
+) -> list[np.ndarray]:
+    """Voxels, in order, whose gain exceeds a bar; perhaps also some at most `TIE` below it.
+
+    One bar a family; families are taken together so that voxels are fetched once for many. Far
+    cheaper than `gains` where bars are high: most voxels are given up after few counts. Voxels that
+    split no configuration are never among them.
+
+    Examples
+    --------
+    >>> from voxprior.bits import pack
+    >>> y = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
+    >>> words = pack(np.column_stack([1 - y, np.ones_like(y), y]))
+    >>> contenders(words, [family(words, y, 2, [])], [5.0])
+    [array([0, 2])]
+    """
+    found: list[np.ndarray] = []
+    run = screen_pass if len(words) < PARALLEL else screen_pass_parallel
+    for first in range(0, len(families), TOGETHER):
+        some = families[first : first + TOGETHER]
+        least = np.array(bars[first : first + TOGETHER]) - [f.base + TIE for f in some]
+        masks = [f.masks for f in some]
+        # Bounds that the ordinary candidate passes are not worth their time.
+        bounds = [f.bounds if f.bounds.typical < bar else NO_TABLES for f, bar in zip(some, least)]
+        near = np.empty((len(some), len(words)), dtype=bool)
+        run(words, program(bounds, masks), program([f.tables for f in some], masks), least, near)
+        found += [np.flatnonzero(row) for row in near]
+    return found
 
 
-@njit(cache=True, parallel=True)
-def _gain_pass_parallel(words, masks, tables, start, shift, last, score, delta):
-    for strip in prange((len(words) + STRIP - 1) // STRIP):
-        _gain_strip(words, strip * STRIP, masks, tables, start, shift, last, score, delta)
+def spread(n_voxels: int) -> np.ndarray:
+    """About `SAMPLE` voxels spread over all: what they reach is a first bar for the others."""
+    return np.arange(0, n_voxels, max(n_voxels // SAMPLE, 1))
 
 
-@njit(cache=True)
-def _gain_strip(words, first, masks, tables, start, shift, last, score, delta):
-    J, K, B, W = masks.shape
-    size = min(len(words) - first, STRIP)
-    block = np.zeros((W, STRIP), np.uint64)
-    for w in range(W):
-        for i in range(size):
-            block[w, i] = words[first + i, w]
-    total = np.zeros(STRIP)
-    splits = np.zeros(STRIP, np.uint8)
-    place = np.empty(STRIP, np.uint64)
-    for j in range(J):
-        for look_up in range(start.shape[1]):
-            place[:] = np.uint64(0)
-            for k in range(K):
-                for b in range(B):
-                    if shift[j, look_up, k] >= 0:
-                        _add_counts(block, masks[j, k, b], shift[j, look_up, k] + b, place)
-            table = tables[start[j, look_up] :]
-            for i in range(STRIP):
-                total[i] += table[place[i]]
-        for i in range(STRIP):
-            splits[i] |= np.uint8((place[i] > 0) & (place[i] < last[j]))
-    for i in range(size):
-        delta[first + i] = total[i] - score if splits[i] else 0.0
+def top_gains(words: np.ndarray, families: Sequence[Family]) -> np.ndarray:
+    """Largest gain of any voxel for each family, 0 where none is positive.
 
-
-@njit(cache=True)
-def _add_counts(block, mask, shift, place):
-    """Add to each voxel's place its number of samples in the mask, shifted; two words at a time."""
-    by = np.uint64(shift)
-    W = len(mask)
-    for w in range(0, W - 1, 2):
-        low, high = mask[w], mask[w + 1]
-        for i in range(STRIP):
-            one = np.uint64(popcount(block[w, i] & low))  # type: ignore[call-arg]
-            two = np.uint64(popcount(block[w + 1, i] & high))  # type: ignore[call-arg]
-            place[i] += (one + two) << by
-    if W % 2:
-        low = mask[W - 1]
-        for i in range(STRIP):
-            place[i] += np.uint64(popcount(block[W - 1, i] & low)) << by  # type: ignore[call-arg]
+    Examples
+    --------
+    >>> from voxprior.bits import pack
+    >>> y = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
+    >>> words = pack(np.column_stack([1 - y, np.ones_like(y), y]))
+    >>> top_gains(words, [family(words, y, 2, [])]).round(6)
+    array([5.501841])
+    """
+    first = words[spread(len(words))]
+    bars = [gains(first, cells).max(initial=0.0) for cells in families]
+    found = zip(contenders(words, families, bars), families, bars)
+    return np.array([gains(words[near], f).max(initial=bar) for near, f, bar in found])
 
 
 def best(delta: np.ndarray, allowed: np.ndarray | None = None) -> int:

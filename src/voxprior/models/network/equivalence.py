@@ -13,10 +13,15 @@ alone:
       u_v = log evidence of the counts under Dirichlet(d, o, o, d) − under Dirichlet(1, 1, 1, 1)
 
   with o = 1/2 and 2d = 1/tolerance − 1, so that the off-diagonal mass is expected to be
-  `tolerance`. Loopy belief propagation gives b_v = P(z_v = 1); equivalent if b_v > 1/2.
+  `tolerance`. Loopy belief propagation gives b_v = P(z_v = 1); equivalent if b_v > 1/2. With odds
+  instead of log-odds a message needs no logarithm::
+
+      r_{v→w} = (e^β O_v + r_{w→v}) / (O_v + e^β r_{w→v}),        O_v = e^{u_v} Π_w r_{w→v}
+
+  and only voxels that have heard something new speak again.
 
 The first three accept n_01, n_10 ≤ a limit that depends on n only, so a voxel costs two population
-counts.
+counts; u_v is read from a table of (n_01, n_10) where there are more voxels than such pairs.
 
 ======== ============ =================================================================
 symbol   variable     shape and meaning
@@ -26,7 +31,8 @@ R        `parent`     a voxel
 n_01     `off`        (V,) samples with V = 0, R = 1
 n_10     `on`         (V,) samples with V = 1, R = 0
 u        `unary`      (V,) log evidence ratio
-m        `message`    (E,) log-odds each voxel sends to each of its neighbours
+r        `message`    (E,) odds that each voxel hears from each of its neighbours
+O        `odds`       (V,) odds of z_v = 1 before the neighbours are heard, e^u
 b        `belief`     (V,) P(z_v = 1)
 ======== ============ =================================================================
 
@@ -41,7 +47,11 @@ from scipy.sparse import csr_array
 from scipy.special import betainc, expit, gammaln
 
 from voxprior.bits import pack, popcount, unpack
-from voxprior.models.network.bdeu import PARALLEL
+from voxprior.models.network.scan import PARALLEL
+
+# Log-odds of certainty, and a coupling that makes neighbours one: more is the same to a double.
+CERTAIN = 400.0
+STRONG = 40.0
 
 
 def count_limit(rule: str, n: int, tolerance: float, confidence: float = 0.5) -> int:
@@ -110,20 +120,26 @@ def _disagree_one(words, v, reference, planes, counts):
     counts[1, v] = on
 
 
-def agreement_counts(words: np.ndarray, parent: int, weights: np.ndarray) -> np.ndarray:
-    """Counts (V, 4) of the joint states 00, 01, 10, 11 of every voxel with ``parent``."""
-    off, on = disagreement_counts(words, parent, weights)
-    state = unpack(words[[parent]], len(weights))[:, 0]
-    ones, zeros = int(weights[state].sum()), int(weights[~state].sum())
-    return np.column_stack([zeros - on, off, on, ones - off])
-
-
 def evidence_ratio(counts: np.ndarray, tolerance: float) -> np.ndarray:
     """u_v: log evidence that voxel and parent are equivalent, against any relation at all."""
     diagonal, off = (1.0 / tolerance - 1.0) / 2.0, 0.5
     return _dirichlet_evidence(
         counts, np.array([diagonal, off, off, diagonal])
     ) - _dirichlet_evidence(counts, np.ones(4))
+
+
+def parent_evidence(
+    words: np.ndarray, parent: int, weights: np.ndarray, tolerance: float
+) -> np.ndarray:
+    """u_v (V,) of every voxel with ``parent``."""
+    off, on = disagreement_counts(words, parent, weights)
+    state = unpack(words[[parent]], len(weights))[:, 0]
+    ones, zeros = int(weights[state].sum()), int(weights[~state].sum())
+    every = (ones + 1) * (zeros + 1) <= len(words)
+    n_01, n_10 = np.indices((ones + 1, zeros + 1)).reshape(2, -1) if every else (off, on)
+    counts = np.column_stack([zeros - n_10, n_01, n_10, ones - n_01])
+    ratio = evidence_ratio(counts, tolerance)
+    return ratio[off * (zeros + 1) + on] if every else ratio
 
 
 def _dirichlet_evidence(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
@@ -137,7 +153,7 @@ def belief_map(
     adjacency: csr_array | None,
     coupling: float,
     n_sweeps: int = 100,
-    tol: float = 1e-6,
+    tol: float = 1e-7,
 ) -> np.ndarray:
     """P(z_v = 1) of the Potts field by loopy belief propagation; exact where the graph is a forest.
 
@@ -150,7 +166,8 @@ def belief_map(
     coupling : float
         β, log weight of two neighbours having the same label.
     n_sweeps, tol
-        At most so many sweeps, or until no message moves by more than ``tol`` nats.
+        At most so many sweeps, or until no message moves by more than ``tol`` nats; a voxel is
+        left out of a sweep while nothing that it hears has moved by as much.
 
     Returns
     -------
@@ -165,29 +182,71 @@ def belief_map(
     """
     if adjacency is None or adjacency.nnz == 0:
         return expit(unary)
-    graph = csr_array(adjacency, dtype=np.int64, copy=True)
-    graph.sort_indices()
-    graph.data = np.arange(graph.nnz)
-    # In the transpose, entry (v, w) carries the number of edge (w, v): the way back.
-    back = graph.T.tocsr().data
-    message = np.zeros(graph.nnz)
-    _propagate(unary, graph.indptr, back, np.tanh(coupling / 2), n_sweeps, tol, message)
-    incoming = np.add.reduceat(np.append(message, 0.0), graph.indptr[:-1])
-    return expit(unary + np.where(np.diff(graph.indptr) > 0, incoming, 0.0))
+    graph = csr_array(adjacency)
+    if not graph.has_sorted_indices:
+        graph = graph.sorted_indices()
+    message = np.ones(graph.nnz)
+    # Past these bounds nothing changes in double precision.
+    beta = np.clip(coupling, -STRONG, STRONG)
+    long = float(np.diff(graph.indptr).max()) * abs(beta) > CERTAIN / 2
+    odds = np.exp(np.clip(unary, -CERTAIN, CERTAIN))
+    back = np.empty(graph.nnz, dtype=np.int32 if graph.nnz < 2**31 else np.int64)
+    _ways_back(graph.indptr, graph.indices, back)
+    _propagate(odds, graph.indptr, graph.indices, back, np.exp(beta), long, n_sweeps, tol, message)
+    return expit(unary + _heard(graph.indptr, message))
 
 
 @njit(cache=True)
-def _propagate(unary, indptr, back, t, n_sweeps, tol, message):
+def _ways_back(indptr, indices, back):
+    """Write the number of edge (w, v) for every edge (v, w); symmetric graph, sorted rows."""
+    # Rows are visited in rising order, and that is the order in which v stands in the row of w.
+    following = indptr[:-1].copy()
+    for e in range(len(indices)):
+        w = indices[e]
+        back[e] = following[w]
+        following[w] += 1
+
+
+@njit(cache=True)
+def _heard(indptr, message):
+    """Sum of the log-odds that each voxel hears."""
+    total = np.zeros(len(indptr) - 1)
+    for v in range(len(total)):
+        for e in range(indptr[v], indptr[v + 1]):
+            total[v] += np.log(message[e])
+    return total
+
+
+@njit(cache=True)
+def _propagate(odds, indptr, indices, back, b, long, n_sweeps, tol, message):
     # message[e], e in row v, is what neighbour indices[e] tells v; v answers into back[e].
+    news = np.ones(len(odds), np.bool_)
     for _ in range(n_sweeps):
-        moved = 0.0
-        for v in range(len(unary)):
-            heard = unary[v]
+        at_rest = True
+        for v in range(len(odds)):
+            if not news[v]:
+                continue
+            news[v] = False
+            own = _product(odds[v], message, indptr[v], indptr[v + 1], long)
             for e in range(indptr[v], indptr[v + 1]):
-                heard += message[e]
-            for e in range(indptr[v], indptr[v + 1]):
-                answer = 2.0 * np.arctanh(t * np.tanh((heard - message[e]) / 2.0))
-                moved = max(moved, abs(answer - message[back[e]]))
+                answer = (b * own + message[e]) / (own + b * message[e])
+                before = message[back[e]]
                 message[back[e]] = answer
-        if moved <= tol:
+                if abs(answer - before) > tol * before:
+                    news[indices[e]] = True
+                    at_rest = False
+        if at_rest:
             break
+
+
+@njit(cache=True)
+def _product(odds, message, begin, end, long):
+    """Odds of a voxel after all messages; ``long`` products are taken as sums, and bounded."""
+    if not long:
+        for e in range(begin, end):
+            odds *= message[e]
+        return odds
+    total = np.log(odds)
+    for e in range(begin, end):
+        total += np.log(message[e])
+    return np.exp(min(max(total, -CERTAIN), CERTAIN))

@@ -6,9 +6,14 @@ score::
     score_{−i}(v) = score(v) − log[ (α + N_jxk − 1) / (Kα + N_jx − 1) ]
 
 so two numbers a cell and voxel (x = 0, 1) serve all folds, and folds that have chosen the same
-parents so far share the pass over the voxels. The ratio is at least α/(Kα + n − 1), so
-score_{−i}(v) is at most ``slack`` nats above score(v): one ordinary pass leaves the few voxels that
-any fold could choose, and only those are scored fold by fold.
+parents so far share the pass over the voxels. At least the sample itself is in its part of the
+cell, and at most all samples of other classes are in its part of the configuration, so that::
+
+    score_{−i}(v) ≤ score(v) + slack_i,        slack_i = log[ (Kα + N_j − N_jk) / α ]
+
+Some voxels that look good, scored fold by fold, say what each fold can reach. No fold will choose a
+voxel whose gain is below all of these by more than its slack; one pass leaves out those voxels
+(`contenders`), and the few that remain are scored fold by fold.
 
 ======== ================ ==================================================================
 symbol   variable         shape and meaning
@@ -29,12 +34,14 @@ import numpy as np
 from numba import njit
 
 from voxprior.bits import popcount
-from voxprior.models.network.bdeu import TIE, Family, cell_alpha, family, gains
+from voxprior.models.network.bdeu import TIE, Family, cell_alpha, contenders, family, gains, spread
 from voxprior.models.network.equivalence import equivalent
 from voxprior.models.network.greedy import Equivalence, grow
 
 # Stands for α + N − 1 where N = 0: a cell without samples loses none.
 TINY = 1e-300
+# How many of the best voxels tried first are scored by fold.
+LEADERS = 32
 
 
 def leave_one_out_paths(
@@ -56,16 +63,21 @@ def leave_one_out_paths(
     limit = len(y) if max_parents is None else max_parents
     paths: list[tuple[int, ...]] = [() for _ in y]
     level: dict[tuple[int, ...], list[int]] = {(): list(range(len(y)))}
+    promising = spread(len(words))
     for _ in range(limit):
-        deeper: dict[tuple[int, ...], list[int]] = {}
-        for parents, folds in level.items():
-            chosen = next_parents(words, y, n_classes, parents, np.array(folds), alpha)
-            for i, v in zip(folds, chosen.tolist()):
-                if v >= 0:
-                    paths[i] = (*paths[i], v)
-                    # Folds with the same parents go on together, in whatever order they got them.
-                    deeper.setdefault(tuple(sorted(paths[i])), []).append(i)
-        level = deeper
+        groups = sorted(level.items(), key=lambda group: -len(group[1]))
+        level = {}
+        # What most folds choose is what others, with nearly the same parents, may choose.
+        for some in (groups[:1], groups[1:]):
+            chosen = next_parents(words, y, n_classes, some, alpha, promising)
+            new = {v for picks in chosen for v in picks.tolist() if v >= 0}
+            promising = np.append(promising, sorted(new)).astype(np.intp)
+            for (_, folds), picks in zip(some, chosen):
+                for i, v in zip(folds, picks.tolist()):
+                    if v >= 0:
+                        paths[i] = (*paths[i], v)
+                        # Folds with the same parents go on together, in whatever order they came.
+                        level.setdefault(tuple(sorted(paths[i])), []).append(i)
     return paths
 
 
@@ -115,20 +127,34 @@ def next_parents(
     words: np.ndarray,
     y: np.ndarray,
     n_classes: int,
-    parents: tuple[int, ...],
-    folds: np.ndarray,
+    groups: list[tuple[tuple[int, ...], list[int]]],
     alpha: float | str,
-) -> np.ndarray:
-    """The voxel each fold adds to ``parents``, −1 where none helps."""
-    cells = family(words, y, n_classes, list(parents), alpha)
-    delta = gains(words, cells)
-    top = np.full(len(y), np.inf)
-    top[folds] = _scores_without(cells, y, folds, alpha) + TIE
-    leader = np.array([np.argmax(delta)])
-    reached, _ = _race(words, y, cells, folds, leader, top)
-    slack = np.log((n_classes * cells.alpha + len(y) - 1) / cells.alpha)
-    near = np.flatnonzero(delta > reached[folds].min() - cells.score - slack)
-    return _race(words, y, cells, folds, near, top)[1][folds]
+    promising: np.ndarray,
+) -> list[np.ndarray]:
+    """The voxel that each fold of each group (parents, folds) adds, −1 where none helps.
+
+    ``promising`` voxels are tried first; the better they are, the fewer others are scored by fold.
+    """
+    families = [family(words, y, n_classes, list(parents), alpha) for parents, _ in groups]
+    samples = [np.array(folds) for _, folds in groups]
+    first = words[promising]
+    tops, bars = [], []
+    for cells, folds in zip(families, samples):
+        top = np.full(len(y), np.inf)
+        top[folds] = _scores_without(cells, y, folds, alpha) + TIE
+        leaders = np.argsort(gains(first, cells))[-LEADERS:]
+        reached, _ = _race(words, y, cells, folds, promising[leaders], top)
+        tops.append(top)
+        bars.append(np.min(reached[folds] - _slack(cells, y, folds)) - cells.score - 2 * TIE)
+    races = zip(families, samples, contenders(words, families, bars), tops)
+    return [_race(words, y, cells, folds, near, top)[1][folds] for cells, folds, near, top in races]
+
+
+def _slack(cells: Family, y: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """How far a voxel can rise when a sample is left out."""
+    N = cells.counts[cells.configuration[folds]]
+    others = N.sum(axis=1) - N[np.arange(len(folds)), y[folds]]
+    return np.log((N.shape[1] * cells.alpha + others) / cells.alpha)
 
 
 def _race(words, y, cells: Family, folds, voxels, top) -> tuple[np.ndarray, np.ndarray]:

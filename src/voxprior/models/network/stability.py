@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from voxprior.bits import pack
-from voxprior.models.network.bdeu import family, gains
+from voxprior.models.network.bdeu import family, top_gains
 from voxprior.models.network.greedy import grow
 
 DOMINANT_FREQUENCY = 0.5
@@ -175,11 +175,10 @@ def null_gains(
     cell = cells.configuration * n_classes + labels
     members = cell.T[:, :, None] == np.arange(J * n_classes)
     masks = pack(members.reshape(len(y), -1)).reshape(n_permutations, J, n_classes, 1, -1)
-    top, delta = np.empty(n_permutations), np.empty(len(words))
-    for i in range(n_permutations):
-        voxels = words if binarize is None else binarize(labels[i])
-        top[i] = gains(voxels, cells._replace(masks=masks[i]), delta).max(initial=0.0)
-    return top
+    permuted = [cells._replace(masks=m) for m in masks]
+    if binarize is None:
+        return top_gains(words, permuted)
+    return np.concatenate([top_gains(binarize(k), [f]) for k, f in zip(labels, permuted)])
 
 
 def permutation_null(

@@ -40,11 +40,10 @@ from scipy.special import expit
 from voxprior.bits import unpack
 from voxprior.models.network.bdeu import cell_alpha, family, gains
 from voxprior.models.network.equivalence import (
-    agreement_counts,
     belief_map,
     count_limit,
     equivalent,
-    evidence_ratio,
+    parent_evidence,
 )
 from voxprior.models.network.greedy import Equivalence, Path, grow
 from voxprior.models.network.jackknife import (
@@ -140,14 +139,13 @@ def learn(
     (array([0, 1]), array([2]))
     """
     rng = np.random.default_rng() if rng is None else rng
-    path = search(words, y, n_classes, rules)
+    fields: dict[int, np.ndarray] = {}
+    path = search(words, y, n_classes, rules, fields)
     path, passed, verdict = validated(path, words, y, n_classes, rules, rng, binarize)
     latent, biases, weights = latent_states(words, len(y), path, rules, rng)
     beliefs = None
     if rules.equivalence == "belief":
-        ones = np.ones(len(y), dtype=np.int64)
-        fields = [beliefs_of(words, int(parent), rules, ones) for parent in path.parents]
-        beliefs = np.array(fields).reshape(-1, len(words))
+        beliefs = np.array([fields[p] for p in path.parents.tolist()]).reshape(-1, len(words))
     cells = class_table(latent, y, n_classes, rules.alpha, rules.table)
     return InverseTree(
         path.parents, path.scores, path.ties, path.equivalents or [], beliefs, passed, verdict,
@@ -155,10 +153,24 @@ def learn(
     )  # fmt: skip
 
 
-def equivalence_of(words: np.ndarray, rules: Rules, weights: np.ndarray) -> Equivalence:
-    """The equivalence of ``rules`` among samples counted by ``weights``: parent -> (V,) bool."""
+def equivalence_of(
+    words: np.ndarray,
+    rules: Rules,
+    weights: np.ndarray,
+    fields: dict[int, np.ndarray] | None = None,
+) -> Equivalence:
+    """The equivalence of ``rules`` among samples counted by ``weights``: parent -> (V,) bool.
+
+    ``fields`` keeps the belief map of every parent asked for.
+    """
     if rules.equivalence == "belief":
-        return lambda parent: beliefs_of(words, parent, rules, weights) > 0.5
+        kept = {} if fields is None else fields
+
+        def believed(parent: int) -> np.ndarray:
+            kept[parent] = beliefs_of(words, parent, rules, weights)
+            return kept[parent] > 0.5
+
+        return believed
     n = int(weights.sum())
     limit = count_limit(rules.equivalence, n, rules.tolerance, rules.confidence)
     return lambda parent: equivalent(words, parent, limit, weights)
@@ -166,17 +178,23 @@ def equivalence_of(words: np.ndarray, rules: Rules, weights: np.ndarray) -> Equi
 
 def beliefs_of(words: np.ndarray, parent: int, rules: Rules, weights: np.ndarray) -> np.ndarray:
     """P(equivalent to ``parent``) of every voxel; every time point of a space has its own field."""
-    unary = evidence_ratio(agreement_counts(words, parent, weights), rules.tolerance)
+    unary = parent_evidence(words, parent, weights, rules.tolerance)
     if rules.adjacency is None:
         return belief_map(unary, None, rules.coupling)
     volumes = unary.reshape(-1, rules.adjacency.shape[0])
     return np.concatenate([belief_map(u, rules.adjacency, rules.coupling) for u in volumes])
 
 
-def search(words: np.ndarray, y: np.ndarray, n_classes: int, rules: Rules) -> Path:
-    """Greedy parents and their equivalents under ``rules``."""
+def search(
+    words: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    rules: Rules,
+    fields: dict[int, np.ndarray] | None = None,
+) -> Path:
+    """Greedy parents and their equivalents under ``rules``; ``fields`` keeps belief maps."""
     ones = np.ones(len(y), dtype=np.int64)
-    alike = equivalence_of(words, rules, ones)
+    alike = equivalence_of(words, rules, ones, fields)
     during = alike if rules.timing == "during" else None
     path = grow(words, y, n_classes, rules.alpha, rules.max_parents, during)
     if path.equivalents is not None:
