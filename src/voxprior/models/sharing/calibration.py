@@ -43,6 +43,7 @@ d, ν      ``degrees``, ``nu``          degrees of freedom of the residuals, of 
 ========= ================= ========== ==================================================
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -151,6 +152,7 @@ def calibrate(
     return Calibration(b / r, PRIOR_DEGREES + degrees, len(count) - 1)
 
 
+@lru_cache(maxsize=8)
 def sketch_features(n_features: int) -> np.ndarray:
     """The features kept for calibration: all, or a random sample that only depends on their number.
 
@@ -160,8 +162,11 @@ def sketch_features(n_features: int) -> np.ndarray:
     (100, 2048)
     """
     if n_features <= SKETCH_SIZE:
-        return np.arange(n_features)
-    return np.sort(np.random.default_rng(0).choice(n_features, SKETCH_SIZE, replace=False))
+        kept = np.arange(n_features)
+    else:
+        kept = np.sort(np.random.default_rng(0).choice(n_features, SKETCH_SIZE, replace=False))
+    kept.flags.writeable = False  # it is remembered
+    return kept
 
 
 def attenuation(

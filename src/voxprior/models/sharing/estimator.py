@@ -24,12 +24,13 @@ from voxprior.models.sharing.calibration import (
 )
 from voxprior.models.sharing.groups import voxel_groups
 from voxprior.models.sharing.model import Options, share
+from voxprior.models.sharing.prepared import PreparedFit
 from voxprior.models.sharing.scores import log_joint
 from voxprior.models.sharing.statistics import ClassStatistics, class_statistics, merge, remove
 from voxprior.space import VoxelSpace
 
 
-class FeatureSharingNB(ClassifierMixin, BaseEstimator):
+class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
     """Gaussian naive Bayes that shares means and variances between features.
 
     With two examples a class a sample variance is nearly worthless and a sample mean is mostly
@@ -214,12 +215,7 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         FeatureSharingNB
         """
         X, y = self._validated(X, y, reset=True)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"At least 2 classes are needed, got 1 class: {self.classes_[0]!r} in all of "
-                f"{len(y)} examples."
-            )
+        codes = self._name_classes(y)
         self._remember(class_statistics(X, codes, len(self.classes_)), sketch(X, codes))
         self._settle()
         return self
@@ -345,6 +341,16 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         return X, y
 
+    def _name_classes(self, y) -> np.ndarray:
+        """Class numbers of new labels, which name ``classes_``."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"At least 2 classes are needed, got 1 class: {self.classes_[0]!r} in all of "
+                f"{len(y)} examples."
+            )
+        return codes
+
     def _codes(self, y) -> np.ndarray:
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
@@ -383,10 +389,11 @@ class FeatureSharingNB(ClassifierMixin, BaseEstimator):
             )
         check_is_fitted(self)
 
-    def _settle(self) -> None:
-        groups = voxel_groups(
-            self.means, self.space, self.n_features_in_, self.connectivity, self.radius
-        )
+    def _settle(self, groups=None) -> None:
+        if groups is None:
+            groups = voxel_groups(
+                self.means, self.space, self.n_features_in_, self.connectivity, self.radius
+            )
         options = Options(**{name: getattr(self, name) for name in Options._fields})
         kept = None if self.calibration is None else self._sketch()
         statistics = self._statistics()

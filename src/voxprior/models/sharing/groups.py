@@ -57,6 +57,8 @@ def members(groups: sparse.csr_array) -> sparse.csr_array:
     array([[0., 2.],
            [1., 0.]])
     """
+    if groups.dtype == np.float64 and groups.format == "csr" and not groups.diagonal().any():
+        return groups
     groups = sparse.csr_array(groups, dtype=np.float64, copy=True)
     rows = np.repeat(np.arange(groups.shape[0]), np.diff(groups.indptr))
     groups.data[rows == groups.indices] = 0.0

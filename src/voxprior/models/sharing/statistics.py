@@ -44,7 +44,9 @@ class ClassStatistics(NamedTuple):
     m2: np.ndarray
 
 
-def class_statistics(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatistics:
+def class_statistics(
+    X: Any, codes: np.ndarray, n_classes: int, rows: np.ndarray | None = None
+) -> ClassStatistics:
     """Statistics of ``X`` (n, J) for classes coded 0 .. n_classes - 1.
 
     Parameters
@@ -56,6 +58,8 @@ def class_statistics(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatisti
         The class of each row.
     n_classes : int
         The number C of classes; a class may have no rows.
+    rows : integer array of shape (m,), optional
+        Use these rows of a numpy array only; ``codes`` then has their m classes. Nothing is copied.
 
     Returns
     -------
@@ -75,9 +79,10 @@ def class_statistics(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatisti
            [0., 0.]])
     """
     codes = np.asarray(codes, dtype=np.int64)
-    if len(codes) != X.shape[0]:
+    n = X.shape[0] if rows is None else len(rows)
+    if len(codes) != n:
         raise ValueError(
-            f"codes must hold one class a row of X: expected {X.shape[0]} codes, got {len(codes)}."
+            f"codes must hold one class a row of X: expected {n} codes, got {len(codes)}."
         )
     if len(codes) and (codes.min() < 0 or codes.max() >= n_classes):
         raise ValueError(
@@ -85,7 +90,8 @@ def class_statistics(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatisti
         )
     if hasattr(X, "numblocks"):
         return _of_dask(X, codes, n_classes)
-    return _of_array(_floating(X), codes, n_classes)
+    rows = np.arange(n) if rows is None else np.asarray(rows, dtype=np.int64)
+    return _of_array(_floating(X), rows, codes, n_classes)
 
 
 def merge(a: ClassStatistics, b: ClassStatistics) -> ClassStatistics:
@@ -169,30 +175,32 @@ def _floating(X: Any) -> np.ndarray:
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
-def _of_array(X: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassStatistics:
+def _of_array(
+    X: np.ndarray, rows: np.ndarray, codes: np.ndarray, n_classes: int
+) -> ClassStatistics:
     count = np.bincount(codes, minlength=n_classes).astype(np.int64)
     mean = np.zeros((n_classes, X.shape[1]))
     m2 = np.zeros((n_classes, X.shape[1]))
-    launch(_accumulate, 2 * X.size, X, codes, count, mean, m2)
+    launch(_accumulate, 2 * len(rows) * X.shape[1], X, rows, codes, count, mean, m2)
     return ClassStatistics(count, mean, m2)
 
 
 @njit(cache=True, parallel=True)
-def _accumulate(X, codes, count, mean, m2):
+def _accumulate(X, rows, codes, count, mean, m2):
     """Two looks at each block of columns, the second from cache: one pass over memory."""
-    n, J = X.shape
+    n, J = len(rows), X.shape[1]
     for block in prange((J + _BLOCK - 1) // _BLOCK):
         start = block * _BLOCK
         stop = min(J, start + _BLOCK)
         for i in range(n):
             # Slices: an index that starts at 0 needs no wrap-around test, so the loop vectorises.
-            row, centre = X[i, start:stop], mean[codes[i], start:stop]
+            row, centre = X[rows[i], start:stop], mean[codes[i], start:stop]
             for j in range(stop - start):
                 centre[j] += row[j]
         for c in range(mean.shape[0]):
             mean[c, start:stop] /= max(count[c], 1)
         for i in range(n):
-            row, centre = X[i, start:stop], mean[codes[i], start:stop]
+            row, centre = X[rows[i], start:stop], mean[codes[i], start:stop]
             spread = m2[codes[i], start:stop]
             for j in range(stop - start):
                 deviation = row[j] - centre[j]
