@@ -191,13 +191,14 @@ def contenders(
     """
     found: list[np.ndarray] = []
     run = screen_pass if len(words) < PARALLEL else screen_pass_parallel
+    flags = np.empty((min(len(families), TOGETHER), len(words)), dtype=bool)
     for first in range(0, len(families), TOGETHER):
         some = families[first : first + TOGETHER]
         least = np.array(bars[first : first + TOGETHER]) - [f.base + TIE for f in some]
         masks = [f.masks for f in some]
         # Bounds that the ordinary candidate passes are not worth their time.
         bounds = [f.bounds if f.bounds.typical < bar else NO_TABLES for f, bar in zip(some, least)]
-        near = np.empty((len(some), len(words)), dtype=bool)
+        near = flags[: len(some)]
         run(words, program(bounds, masks), program([f.tables for f in some], masks), least, near)
         found += [np.flatnonzero(row) for row in near]
     return found
