@@ -2,20 +2,17 @@
 
 import numpy as np
 import pytest
+from benchmarks import coverage
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import ShuffleSplit
+from sklearn.svm import LinearSVC
 
-from voxprior.validation import (
-    FewShotSplit,
-    LeaveOneGroupOut,
-    MonteCarloLeaveOnePerClassOut,
-    cross_validate,
-    interval,
-)
-from voxprior.validation.intervals import _statistic, beta_binomial, corrected_t
+from voxprior.validation import FewShotSplit, cross_validate, interval
+from voxprior.validation.group_scores import score_of_groups
+from voxprior.validation.intervals import beta_binomial, corrected_t, difference_interval
 from voxprior.validation.result import score_predictions
 
 
@@ -47,14 +44,6 @@ def runs(rng, n, V, amplitude):
     y, g = np.tile([0, 1], n // 2), np.repeat(np.arange(n // 8), 8)
     pattern = amplitude / np.sqrt(V) + 0.25 * rng.normal(size=(n // 8, V))
     return rng.normal(size=(n, V)) + (2 * y[:, None] - 1) * pattern[g], y, g
-
-
-def subjects(rng, n, V, amplitude):
-    """Two scans a subject, which resemble each other."""
-    g = np.repeat(np.arange(n // 2), 2)
-    y = np.tile([0, 1], n // 4)[g]
-    X = 0.7 * rng.normal(size=(n, V)) + 0.7 * rng.normal(size=(n // 2, V))[g]
-    return X + amplitude * (2 * y[:, None] - 1) / np.sqrt(V), y, g
 
 
 class TestFormulas:
@@ -125,27 +114,37 @@ class TestChoice:
         X = rng.normal(size=(40, 3))
         age = X[:, 0] + rng.normal(size=40)
         result = cross_validate(Ridge(), X, age, cv=ShuffleSplit(10, test_size=0.5, random_state=0))
-        found = interval(result, "r2")
-        assert found.method == "corrected resampled t"
-        assert (found.low, found.high) == corrected_t(result.scores["r2"], 20, 20)
-        assert interval(result, "mae").method == "group bootstrap"
+        for score in ("r2", "mae"):
+            found = interval(result, score)
+            assert found.method == "corrected resampled t"
+            assert found.estimate == pytest.approx(result.scores[score].mean())
+        # On the scale of the error, to first order the symmetric interval.
+        low, high = corrected_t(result.scores["mae"], 20, 20)
+        assert np.log(found.high / found.low) == pytest.approx((high - low) / found.estimate)
+        few = cross_validate(Ridge(), X, age, cv=ShuffleSplit(10, train_size=0.2, random_state=0))
+        assert interval(few, "r2").method == "group bootstrap"
 
     def test_counts_are_repetitions(self, rng):
-        """Counting a prediction twice is the same as having it twice."""
-        result = cross_validate(Centroid(), *runs(rng, 64, 10, 1.0))
-        counts = rng.integers(0, 3, size=64)
-        rows = result.predictions.iloc[np.repeat(np.arange(64), counts)]
-        for score in ("accuracy", "balanced_accuracy", "log_loss", "brier", "auc"):
-            statistic = _statistic(result, score)[0]
-            expected = score_predictions(rows, result.task, result.classes)[score]
-            assert statistic(counts) == pytest.approx(expected)
+        """Counting a group twice is the same as having it twice."""
+        X, y, groups = runs(rng, 64, 10, 1.0)
+        classes = cross_validate(Centroid(), X, y, groups, FewShotSplit(3, 4))
+        numbers = cross_validate(Ridge(), X, X[:, 0] + rng.normal(size=64), groups)
+        counts = np.array([2, 0, 1, 3, 1, 0, 1, 1])
+        for result in (classes, numbers):
+            table = result.predictions
+            rows = table.iloc[np.repeat(np.arange(len(table)), counts[table["group"]])]
+            expected = score_predictions(rows, result.task, result.classes)
+            for score in result.score_names:
+                found = score_of_groups(result, score)(counts[None])
+                assert found == pytest.approx(expected[score]), score
 
     def test_few_groups_have_none(self, rng):
-        result = cross_validate(Centroid(), *runs(rng, 24, 5, 1.0))
+        result = cross_validate(Centroid(), *runs(rng, 32, 5, 1.0))
         found = interval(result)
         assert found.method == "none"
         assert np.isnan(found.low)
-        assert "3 groups" in found.reason
+        assert found.reason == "fewer than 5 independent groups"
+        assert interval(cross_validate(Centroid(), *runs(rng, 40, 5, 1.0))).method != "none"
 
     def test_unknown_score(self, rng):
         result = cross_validate(DummyClassifier(), *runs(rng, 64, 5, 1.0))
@@ -153,62 +152,152 @@ class TestChoice:
             interval(result, "kappa")
 
 
-DESIGNS = {
-    "runs": (runs, 64, LeaveOneGroupOut()),
-    "subjects": (subjects, 40, MonteCarloLeaveOnePerClassOut(2)),
-    "two scans a class": (scans, 40, FewShotSplit(2, 10)),
-    "halves": (scans, 40, FewShotSplit(None, 10)),
-    "halves of runs": (runs, 96, FewShotSplit(None, 10)),
-}
+class TestEdges:
+    """Where formulas break down: ceilings, scores that do not exist, nothing that varies."""
+
+    @pytest.mark.parametrize("score", ["accuracy", "balanced_accuracy", "auc"])
+    def test_perfect_scores_are_open_below(self, rng, score):
+        for cv in (None, FewShotSplit(3, 5)):
+            found = interval(cross_validate(Centroid(), *runs(rng, 64, 10, 30.0), cv), score)
+            assert found.estimate == found.high == 1
+            assert 0.9 < found.low < 0.99
+
+    def test_never_right(self, rng):
+        X, y, groups = runs(rng, 64, 10, 30.0)
+        wrong = DummyClassifier(strategy="constant", constant=1)
+        folds = [(np.arange(64), np.flatnonzero(y == 0))]
+        result = cross_validate(wrong, X, y, groups, folds, allow=["shared-group"])
+        found = interval(result, "accuracy")
+        assert found.estimate == found.low == 0 < found.high < 0.3
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("model", [LinearSVC(), RidgeClassifier()])
+    def test_without_probabilities(self, rng, model):
+        result = cross_validate(model, *runs(rng, 64, 10, 1.0))
+        for score in ("log_loss", "brier"):
+            found = interval(result, score)
+            assert (found.method, np.isnan(found.low)) == ("none", True)
+            assert "not defined" in found.reason
+        assert interval(result, "auc").method == "group bootstrap"
+
+    @pytest.mark.filterwarnings("error")
+    def test_folds_without_a_score(self, rng):
+        """One class a test fold: no fold has an AUC, all predictions together have."""
+        X, y, _ = runs(rng, 64, 10, 1.0)
+        groups = 2 * np.repeat(np.arange(8), 8) + y
+        result = cross_validate(Centroid(), X, y, groups, allow=["leave-one-out"])
+        assert result.scores["auc"].isna().all()
+        found = interval(result, "auc")
+        assert found.low < found.estimate < found.high
+
+    @pytest.mark.filterwarnings("error")
+    def test_draws_without_a_class(self, rng):
+        """Five subjects, one of them of the second class."""
+        y, groups = np.repeat([0, 0, 0, 0, 1], 4), np.repeat(np.arange(5), 4)
+        X = rng.normal(size=(20, 5)) + y[:, None]
+        folds = [(np.arange(20), np.arange(20))]
+        allow = ["shared-group", "labels-confounded"]
+        result = cross_validate(Centroid(), X, y, groups, folds, allow=allow)
+        for score in result.score_names:
+            found = interval(result, score)
+            assert found.low <= found.estimate <= found.high
+
+    def test_losses_that_do_not_vary(self, rng):
+        result = cross_validate(DummyClassifier(), *runs(rng, 64, 5, 1.0))
+        found = interval(result, "log_loss")
+        assert (found.method, found.reason) == ("none", "the loss does not vary between groups")
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_holds_its_estimate(self, seed):
+        """Whatever the split, the effect and the score."""
+        rng = np.random.default_rng(seed)
+        cv = [None, FewShotSplit(2, 3), [(np.arange(16), np.arange(16, 64))]][seed % 3]
+        X, y, groups = runs(rng, 64, 10, rng.choice([0.0, 1.0, 3.0, 6.0]))
+        classes = cross_validate(Centroid(), X, y, groups if seed % 2 else None, cv)
+        numbers = cross_validate(Ridge(), X, X[:, 0] + rng.normal(size=64), groups, cv=None)
+        for result in (classes, numbers):
+            for score in result.score_names:
+                found = interval(result, score)
+                assert found.low <= found.estimate <= found.high, score
 
 
-SCORES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "auc")
+class TestDifference:
+    def pair(self, rng, cv=None):
+        X, y, groups = runs(rng, 64, 10, 0.6)
+        models = (RidgeClassifier(1.0), RidgeClassifier(4.0))
+        return [cross_validate(model, X, y, groups, cv) for model in models]
+
+    def test_is_paired(self, rng):
+        """Two decoders that mostly agree differ by less than either's interval is wide."""
+        first, second = self.pair(rng)
+        found = difference_interval(first, second, "accuracy")
+        assert found.estimate == pytest.approx(
+            first.pooled()["accuracy"] - second.pooled()["accuracy"]
+        )
+        one = interval(first, "accuracy")
+        assert found.low < found.estimate < found.high
+        assert found.high - found.low < one.high - one.low
+        other = difference_interval(second, first, "accuracy")
+        assert (other.low, other.high) == pytest.approx((-found.high, -found.low))
+
+    def test_decoders_that_agree(self, rng):
+        first, _ = self.pair(rng)
+        found = difference_interval(first, first, "accuracy")
+        assert found.estimate == 0
+        assert -0.1 < found.low < 0 < found.high < 0.1
+
+    def test_none(self, rng):
+        first, second = self.pair(rng)
+        assert difference_interval(first, second, "brier").method == "none"
+        few = cross_validate(Centroid(), *runs(rng, 24, 5, 1.0))
+        assert "fewer than 5" in difference_interval(few, few, "accuracy").reason
+        with pytest.raises(ValueError, match="same scans"):
+            difference_interval(first, few, "accuracy")
 
 
-def coverage(found):
-    """Share of the intervals that hold the mean estimate, the expected score."""
-    truth = np.mean([f.estimate for f in found])
-    return np.mean([f.low <= truth <= f.high for f in found])
+# Which scores may be wider than need be: benchmarks/coverage.md says where and why.
+@pytest.fixture(scope="module")
+def covered():
+    """Coverage by score over all designs, most of a minute a dozen of them."""
+    found = {name: coverage.coverage(design) for name, design in coverage.DESIGNS.items()}
+    return {
+        score: {name: row[score]["coverage"] for name, row in found.items() if score in row}
+        for score in (*coverage.CLASS_SCORES, "r2", "mae")
+    }
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::voxprior.validation.AuditWarning")
-@pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("V", [10, 100])
-def test_coverage(design, V):
-    """Nominal 95 % intervals hold the expected score in 90 to 99 % of data sets."""
-    make, n, cv = DESIGNS[design]
-    found = {score: [] for score in SCORES}
-    for seed in range(150):
-        X, y, groups = make(np.random.default_rng(seed), n, V, 1.2)
-        result = cross_validate(Centroid(), X, y, groups, cv)
-        for score in SCORES:
-            found[score].append(interval(result, score, n_draws=200))
-    held = {score: coverage(kept) for score, kept in found.items()}
-    # 90 %, less the sampling error of 150 data sets; and not so wide that they say nothing.
-    assert min(held.values()) >= 0.9 - 0.025, held
+@pytest.mark.parametrize("score", [*coverage.CLASS_SCORES, "r2", "mae"])
+def test_coverage(covered, score):
+    """Nominal 95 % intervals hold the expected score in 90 to 99 % of data sets.
+
+    400 data sets a design: the standard error is at most 1.5 points at 90 %, 0.5 at 99 %. No design
+    may be estimated below 90 %. Above 99 % an interval is only wider than need be, so there the
+    mean over designs is judged.
+    """
+    held = covered[score]
+    assert min(held.values()) >= 0.90, held
     assert np.mean(list(held.values())) <= 0.99, held
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("V", [5, 60])
-@pytest.mark.parametrize("split", ["halves", "groups"])
-def test_coverage_of_regression(split, V):
-    found = {"r2": [], "mae": []}
-    groups = np.repeat(np.arange(12), 4)
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(48, V))
-        y = X.sum(axis=1) / np.sqrt(V) + 0.8 * rng.normal(size=48)
-        if split == "groups":
-            result = cross_validate(Ridge(5.0), X, y + 0.5 * rng.normal(size=12)[groups], groups)
-        else:
-            cv = ShuffleSplit(10, test_size=0.5, random_state=0)
-            result = cross_validate(Ridge(5.0), X, y, cv=cv)
-        for score, kept in found.items():
-            kept.append(interval(result, score, n_draws=100))
-    for score, kept in found.items():
-        assert coverage(kept) >= 0.9 - 0.03, (split, V, score)
+@pytest.mark.parametrize("name", coverage.PAIRS)
+def test_coverage_of_differences(name):
+    held = {
+        s: row["coverage"] for s, row in coverage.paired_coverage(*coverage.PAIRS[name]).items()
+    }
+    assert min(held.values()) >= 0.90, held
+
+
+def test_coverage_table(tmp_path):
+    """The script runs, in its quick form, and names every design."""
+    coverage.N_DRAWS, kept = 20, coverage.N_DRAWS
+    try:
+        coverage.main(["--quick", "--out", str(tmp_path / "coverage.md")])
+    finally:
+        coverage.N_DRAWS = kept
+    text = (tmp_path / "coverage.md").read_text()
+    assert all(name in text for name in (*coverage.DESIGNS, *coverage.PAIRS))
 
 
 def test_losses_do_not_go_below_zero(rng):

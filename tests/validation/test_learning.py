@@ -9,7 +9,15 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 
-from voxprior.validation import FewShotSplit, LearningCurve, cross_validate, learning_curve
+from voxprior.validation import (
+    AuditError,
+    AuditWarning,
+    FewShotSplit,
+    LearningCurve,
+    cross_validate,
+    learning_curve,
+)
+from voxprior.validation.intervals import difference_interval
 
 BOTH = {"nb": GaussianNB(), "blind": DummyClassifier()}
 
@@ -62,8 +70,36 @@ def test_differences_are_paired(curve):
         mine = table.query("estimator == 'nb' and n_per_class == @row.n_per_class")["accuracy"]
         assert row.difference == pytest.approx(mine.mean() - 0.5)
         assert row.low < row.difference < row.high
+        pair = (curve.results[name, row.n_per_class] for name in ("nb", "blind"))
+        found = difference_interval(*pair, "accuracy")
+        assert (row.low, row.high) == (found.low, found.high)
     with pytest.raises(ValueError, match="Decoders are"):
         curve.differences("svm")
+
+
+def test_differences_are_told_from_two_scans_a_class(rng):
+    """An effect that every repeat shows is shown at the smallest size, not only at the largest."""
+    y = np.tile([0, 1], 30)
+    X = rng.normal(size=(60, 6)) + 3 * y[:, None]
+    curve = learning_curve(BOTH, X, y, sizes=[2, 15])
+    gain = curve.differences("blind").set_index("n_per_class")
+    assert gain.loc[2, "difference"] > 0.2
+    assert gain.loc[2, "low"] > 0
+    width = gain["high"] - gain["low"]
+    assert width[2] < 2 * width[15]
+
+
+def test_audit(data):
+    X, y = data
+    with pytest.warns(AuditWarning, match="'age'"):
+        learning_curve(BOTH, X, y, sizes=[2], n_repeats=2, variables={"age": y})
+    twice, labels = np.tile(X, (2, 3)), np.tile(y, 2)  # 24 voxels, every image two times
+    with pytest.raises(AuditError, match="duplicate-images"):
+        learning_curve(BOTH, twice, labels, sizes=[2], n_repeats=2)
+    allow = ["duplicate-images", "labels-confounded", "fitted-outside"]
+    curve = learning_curve(BOTH, twice, labels, sizes=[2], n_repeats=2, allow=allow)
+    names = {f.name for result in curve.results.values() for f in result.findings}
+    assert "duplicate-images" in names
 
 
 def test_workers_do_not_change_it(data, curve):
@@ -101,6 +137,14 @@ def test_interrupt_keeps_finished_fits(data):
     assert not curve.complete
     assert {size: len(r.scores) for (_, size), r in curve.results.items()} == {2: 6, 3: 2}
     assert not curve.results["stops", 3].complete
+
+
+def test_differences_use_the_folds_that_both_have(data):
+    Stops.fits = 0
+    curve = learning_curve({"nb": GaussianNB(), "stops": Stops()}, *data, sizes=[3, 4], n_repeats=6)
+    gain = curve.differences("nb").set_index("n_per_class")
+    assert len(curve.results["stops", 4].scores) == 2
+    assert gain["difference"].tolist() == [0, 0]
 
 
 def test_bad_input(data):

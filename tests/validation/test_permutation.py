@@ -2,9 +2,11 @@
 
 from itertools import permutations
 from math import comb, factorial
+from typing import ClassVar
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,12 +16,16 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
+from voxprior import FeatureSharingNB, VoxelSpace
 from voxprior.validation import (
+    AuditError,
+    AuditWarning,
     FewShotSplit,
     LeaveOneGroupOut,
     LeaveOnePerClassOut,
     compare_decoders,
     cross_validate,
+    permutation,
     permutation_test,
     relabelling,
 )
@@ -273,6 +279,106 @@ def test_interrupt_keeps_what_is_done(runs_data):
     assert not found.complete
     assert len(found.null) == 4  # 30 fits are 5 validations of 6 folds, one with the true labels
     assert found.p_value == 1 / 5
+
+
+class Recorded(GaussianNB):
+    """Offers prepared fits, and counts how often each way was taken."""
+
+    calls: ClassVar[dict[str, int]] = {}
+
+    def prepare(self, X):
+        self.calls["prepare"] = self.calls.get("prepare", 0) + 1
+        return X.copy()
+
+    def fit_prepared(self, prepared, rows, y):
+        self.calls["prepared fit"] = self.calls.get("prepared fit", 0) + 1
+        return super().fit(prepared[rows], y)
+
+    def fit(self, X, y):
+        self.calls["fit"] = self.calls.get("fit", 0) + 1
+        return super().fit(X, y)
+
+
+class TestPrepared:
+    """Estimators that prepare scans once for all labels: the same answers, and no ordinary fit."""
+
+    @pytest.mark.parametrize("score", ["accuracy", "log_loss"])
+    def test_is_refitting(self, runs_data, score):
+        Recorded.calls.clear()
+        X, y, runs = runs_data
+        options = {"score": score, "n_permutations": 12, "stop_after": None}
+        reused = permutation_test(Recorded(), X, y, runs, **options)
+        assert Recorded.calls == {"prepare": 1, "prepared fit": 13 * 6}
+        plain = permutation_test(GaussianNB(), X, y, runs, **options)
+        assert reused.observed == plain.observed
+        np.testing.assert_array_equal(reused.null, plain.null)
+
+    def test_folds_that_labels_change(self, runs_data):
+        X, y, _ = runs_data
+        options = {"cv": FewShotSplit(3, 4), "n_permutations": 8, "stop_after": None}
+        reused = permutation_test(Recorded(), X, y, **options)
+        plain = permutation_test(GaussianNB(), X, y, **options)
+        np.testing.assert_array_equal(reused.null, plain.null)
+
+    def test_tables_are_fitted_as_they_are(self, runs_data):
+        Recorded.calls.clear()
+        X, y, runs = runs_data
+        table = pd.DataFrame(X, columns=[f"voxel {v}" for v in range(X.shape[1])])
+        permutation_test(Recorded(), table, y, runs, n_permutations=2)
+        assert set(Recorded.calls) == {"fit"}
+
+    @pytest.mark.parametrize("score", ["accuracy", "log_loss", "auc"])
+    @pytest.mark.parametrize("calibration", ["effective", None])
+    def test_feature_sharing(self, rng, monkeypatch, score, calibration):
+        """Sharing between voxels, refitted and prepared."""
+        y, runs = np.tile([0, 1], 12), np.repeat(np.arange(6), 4)
+        X = rng.normal(size=(24, 60)).astype(np.float32) + 0.3 * y[:, None]
+        model = FeatureSharingNB(VoxelSpace.grid((5, 6, 2)), calibration=calibration)
+        options = {"score": score, "n_permutations": 6, "stop_after": None}
+        options["allow"] = ["fitted-outside"]
+        reused = permutation_test(model, X, y, runs, **options)
+        assert not hasattr(model, "n_features_in_")
+        monkeypatch.setattr(permutation, "prepare_for_labels", lambda estimator, X: None)
+        refitted = permutation_test(model, X, y, runs, **options)
+        assert reused.observed == refitted.observed
+        np.testing.assert_array_equal(reused.null, refitted.null)
+
+    def test_workers(self, rng):
+        y, runs = np.tile([0, 1], 12), np.repeat(np.arange(6), 4)
+        X = rng.normal(size=(24, 60)) + 0.3 * y[:, None]
+        options = {"score": "log_loss", "n_permutations": 6, "stop_after": None}
+        alone, four = (
+            permutation_test(FeatureSharingNB(), X, y, runs, n_jobs=jobs, **options)
+            for jobs in (1, 2)
+        )
+        np.testing.assert_array_equal(alone.null, four.null)
+
+
+class TestAudit:
+    def test_errors_stop_it(self, runs_data):
+        X, y, runs = runs_data
+        with pytest.raises(AuditError, match="shared-group"):
+            permutation_test(GaussianNB(), X, y, runs, KFold(5))
+
+    def test_overridden_by_name(self, runs_data):
+        X, y, runs = runs_data
+        found = permutation_test(
+            GaussianNB(), X, y, runs, KFold(5), n_permutations=3, allow=["shared-group"]
+        )
+        assert [(f.name, f.allowed) for f in found.findings] == [("shared-group", True)]
+        assert found.summary()["findings"][0]["name"] == "shared-group"
+
+    def test_warns(self, runs_data):
+        X, y, runs = runs_data
+        with pytest.warns(AuditWarning, match="'age'"):
+            permutation_test(
+                GaussianNB(),
+                X,
+                y,
+                runs,
+                n_permutations=2,
+                variables={"age": y + np.arange(24) / 99},
+            )
 
 
 class TestComparison:

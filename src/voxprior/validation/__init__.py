@@ -8,7 +8,7 @@ from voxprior.validation.covariates import (
     covariate_matrix,
     with_covariates,
 )
-from voxprior.validation.intervals import Interval, interval
+from voxprior.validation.intervals import Interval, difference_interval, interval
 from voxprior.validation.learning import LearningCurve, learning_curve
 from voxprior.validation.permutation import (
     PermutationResult,
@@ -48,6 +48,7 @@ __all__ = [
     "compare_with_covariates",
     "covariate_matrix",
     "cross_validate",
+    "difference_interval",
     "interval",
     "learning_curve",
     "permutation_test",

@@ -50,21 +50,53 @@ def seeded(estimator, seed: np.random.SeedSequence):
     return copy.set_params(**dict(zip(unset, drawn)))
 
 
-def fit_fold(fold, seed, estimator, X, y, groups, fit_params, classes, keep_model) -> FoldOutcome:
-    """Fit on the training scans of a fold and predict its test scans."""
+def fit_fold(
+    fold,
+    seed,
+    estimator,
+    X,
+    y,
+    groups,
+    fit_params,
+    classes,
+    keep_model,
+    *,
+    prepared=None,
+    with_values=True,
+) -> FoldOutcome:
+    """Fit on the training scans of a fold and predict its test scans.
+
+    `prepared` is what an estimator that offers it made of the scans, see `prepare_for_labels`;
+    without `with_values` labels are predicted and no probabilities.
+    """
     train, test = fold
-    X_train, y_train = _safe_split(estimator, X, y, train)  # of a Gram matrix, rows and columns
-    X_test, _ = _safe_split(estimator, X, y, test, train)
-    params = _check_method_params(X, offer_groups(estimator, groups) | fit_params, train)
+    X_test, _ = _safe_split(estimator, X, y, test, train)  # of a Gram matrix, rows and columns
     model = seeded(estimator, seed)
-    start = time.perf_counter()
-    model.fit(X_train, y_train, **params)
+    if prepared is None:
+        X_train, y_train = _safe_split(estimator, X, y, train)
+        params = _check_method_params(X, offer_groups(estimator, groups) | fit_params, train)
+        start = time.perf_counter()
+        model.fit(X_train, y_train, **params)
+    else:
+        start = time.perf_counter()
+        model.fit_prepared(prepared, train, y[train])
     fitted = time.perf_counter()
     y_pred = np.asarray(model.predict(X_test))
-    values, kind = _class_values(model, X_test, classes)
+    values, kind = _class_values(model, X_test, classes) if with_values else (None, "")
     end = time.perf_counter()
     kept = model if keep_model else None
     return FoldOutcome(test, len(train), y_pred, values, kind, fitted - start, end - fitted, kept)
+
+
+def prepare_for_labels(estimator, X) -> Any:
+    """What an estimator can make of the scans once for many labellings, or None.
+
+    An estimator offers it by two methods: ``prepare(X)`` returns all that labels do not change,
+    and ``fit_prepared(prepared, rows, y)`` gives the same model as ``fit(X[rows], y)``.
+    """
+    offers = hasattr(estimator, "prepare") and hasattr(estimator, "fit_prepared")
+    # Tables go the ordinary way, by which their column names are learned and checked.
+    return clone(estimator).prepare(X) if offers and isinstance(X, np.ndarray) else None
 
 
 def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None, str]:

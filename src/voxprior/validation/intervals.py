@@ -4,53 +4,80 @@
 split                                       interval
 ==========================================  ==================================================
 one test set of scans that are              **beta-binomial**: k right of n gives the quantiles of
-independent (each its own group), accuracy  Beta(k + ½, n - k + ½), Jeffreys' interval
-repeated random splits whose test set is    **corrected resampled t** [1]_: mean over J folds
-no larger than training; R²                 ± t_{J-1} √((1/J + n_test/n_train) s²)
-everything else                             **group bootstrap**: repeats are averaged per scan,
-                                            whole groups are drawn, see below
-fewer than 4 groups                         none is printed
+independent (each its own group), accuracy  Beta(k + ½, n - k + ½), Jeffreys' interval [1]_
+regression, repeated random splits, test    **corrected resampled t** [2]_, of the J folds' scores:
+sets no larger than training sets           variance (1/J + n_test/n_train) s², J - 1 degrees
+everything else                             **group bootstrap**: whole groups are drawn, see below
+fewer than 5 groups; a loss that does not   none, and the reason is said
+vary; a score that is not defined
 ==========================================  ==================================================
 
-The group bootstrap gives the variance V of the score over draws of its G test groups. Two things
-are missing in it: few groups (a t quantile and G/(G-1) put that right), and that folds share
-training scans, which makes the score vary more over data sets than over its test scans. So
+**What is covered.** The score that such a validation has on average over data sets: for means over
+scans, the expected score, on new scans of new groups from the same population, of a decoder trained
+on as many scans as the folds train on; for AUC and R² that of all predictions together. With a
+single test set it is the score of that very decoder on new scans.
 
-    variance = max(κ · V · G/(G-1) · (t_{G-1}/z)², 0.6 · p(1-p)/n)                            (1)
+**The group bootstrap** draws the G test groups with replacement, a group with all its scans and
+repeats, and gives the variance V of the score over draws. A scan also trains the folds that it does
+not test, so the score varies more over data sets than V says, and how much more cannot be estimated
+from one validation [3]_. Its range is known, though. A score that is linear in the decoder's
+weights, and those in the scans, is a sum over pairs of scans: where there is no signal each pair
+counts twice and the variance is 2V; where there is much, each scan counts twice and it is 4V. A
+count stands still once a decoder is nearly right, which leaves 1V to 2V. The middle is taken:
 
-with κ = 1.6 for shares of right answers, 2.2 for other scores of classes, 2.8 for regression. The
-second term, for a share p of n scans, keeps the interval open when nearly all are right. Scores
-between 0 and 1 get the Beta distribution of that mean and variance, others the normal one.
+    variance = (1 + λ h) V G/(G-1) + [repeated] s²/J                                        (1)
+    λ = 2 for log-loss, Brier and R², ½ for others, 0 for a single test set
 
-Constants were set by simulation. On the designs they were set on (40 to 96 scans, runs or subjects
-with two or half of them or all but one group in training, 10 and 100 voxels, 200 data sets each)
-nominal 95 % intervals held the expected score this often: accuracy 92 to 99.5 %, log-loss 90 to
-98 %, Brier 92 to 98 %, AUC 91 to 98 %. Without κ and the second term: 67 to 95 % for accuracy.
-Above an accuracy of .95 and for mean absolute errors they are wider than need be (up to 100 %).
+A scan of a rare class tests as much as any other but trains its class's mean with more weight,
+1/n_c instead of C/n; squared and averaged over scans that is h = n/C² Σ_c 1/n_c (1 for equal
+classes, for regression, and for scores that weigh classes alike in testing too). s²/J, the spread
+of J repeated random folds' scores, is what other draws of them would change. Quantiles are
+Student's with G - 1 degrees of freedom, t.
+
+**Limits.** A score between 0 and 1 is read as a share of ñ independent scans, as many as have that
+variance, but never more than there are [4]_; so limits stay inside, and open at 1.000:
+
+    ñ = min(n, p(1-p)/variance · (z/t)²)          quantiles of Beta(pñ + ½, (1-p)ñ + ½)     (2)
+
+where n counts scans (n/h of them where classes weigh alike, and more where repeats of a scan
+disagree). A loss q (log-loss, Brier, absolute error, 1 - R²) gets limits on the log scale:
+
+    q · exp(± t √variance / q)                                                              (3)
+
+The difference of two decoders on the same folds has ± t √variance, no smaller than n scans of which
+one differs would give, 1/n².
+
+``benchmarks/coverage.py`` counts how often nominal 95 % intervals hold what they should, on designs
+that none of this was made on; its table is on the page "How the numbers were made".
 
 References
 ----------
-.. [1] Nadeau & Bengio, "Inference for the generalization error", Machine Learning 52, 2003.
-.. [2] Brown, Cai & DasGupta, "Interval estimation for a binomial proportion", Statistical Science
+.. [1] Brown, Cai & DasGupta, "Interval estimation for a binomial proportion", Statistical Science
    16, 2001.
+.. [2] Nadeau & Bengio, "Inference for the generalization error", Machine Learning 52, 2003.
+.. [3] Bengio & Grandvalet, "No unbiased estimator of the variance of K-fold cross-validation", JMLR
+   5, 2004.
+.. [4] Korn & Graubard, "Confidence intervals for proportions with small expected number of positive
+   counts estimated from survey data", Survey Methodology 24, 1998.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from voxprior.validation.result import Result, score_predictions
+from voxprior.validation.group_scores import OfGroups, score_of_groups
+from voxprior.validation.result import Result
 
-FEWEST_GROUPS = 4
-SHARED_TRAINING = {"share": 1.6, "other": 2.2, "regression": 2.8}
-BINOMIAL_FLOOR = 0.6
-SHARES = ("accuracy", "balanced_accuracy")
-BOUNDED = (*SHARES, "brier", "auc", "coverage", "selective_accuracy")
+FEWEST_GROUPS = 5
+# λ of (1): 1 + λ is the middle of 1 to 2, and of 2 to 4.
+SHARED_TRAINING = {"count": 0.5, "loss": 2.0}
+COUNTS = ("accuracy", "coverage", "selective_accuracy")
+CLASSWISE = ("balanced_accuracy", "auc")
+LINEAR = ("log_loss", "brier", "r2")
 
 
 class Interval(NamedTuple):
@@ -62,7 +89,15 @@ class Interval(NamedTuple):
     high: float
     level: float
     method: str  # "beta-binomial", "corrected resampled t", "group bootstrap" or "none"
-    reason: str  # why this method
+    reason: str  # why this method, or why none
+
+
+class Spread(NamedTuple):
+    """A score, its variance over data sets, and the degrees of freedom of that variance."""
+
+    estimate: float
+    variance: float
+    degrees: int
 
 
 def interval(
@@ -95,45 +130,120 @@ def interval(
     >>> few = cross_validate(GaussianNB(), X, y, cv=FewShotSplit(5, n_repeats=20))
     >>> found = interval(few)
     >>> found.method, round(found.low, 2), round(found.high, 2)
-    ('group bootstrap', 0.86, 0.94)
+    ('group bootstrap', 0.85, 0.95)
     """
     score = result.score_names[0] if score is None else score
     if score not in result.score_names:
         raise ValueError(f"Scores are {result.score_names}. Got {score!r}.")
-    method, reason = choose_method(result, score)
     estimate = result.pooled()[score]
+    method, reason = choose_method(result, score)
+    if not np.isfinite(estimate):
+        method, reason = "none", "the score is not defined for these predictions"
+    low = high = np.nan
     if method == "beta-binomial":
-        n = len(result.predictions)
-        low, high = beta_binomial(round(estimate * n), n, level)
-    elif method == "corrected resampled t":
-        sizes = result.scores
-        values = sizes[score].to_numpy()
-        estimate = float(values.mean())
-        low, high = corrected_t(values, sizes["n_train"].mean(), sizes["n_test"].mean(), level)
-    elif method == "group bootstrap":
-        low, high = _group_interval(result, score, estimate, level, n_draws, random_state)
-    else:
-        low = high = np.nan
+        tested = len(result.predictions)
+        low, high = beta_binomial(round(estimate * tested), tested, level)
+    elif method != "none":
+        found = (
+            _over_folds(result, score)
+            if method == "corrected resampled t"
+            else _over_groups(
+                score_of_groups(result, score),
+                result,
+                score,
+                result.scores[score],
+                n_draws,
+                random_state,
+            )
+        )
+        estimate = found.estimate
+        n = independent_scans(result, score) if score in COUNTS + CLASSWISE else np.nan
+        low, high = limits(found, score, n, level)
+        if np.isnan(low):
+            method, reason = "none", "the loss does not vary between groups"
     return Interval(score, float(estimate), float(low), float(high), level, method, reason)
 
 
 def choose_method(result: Result, score: str) -> tuple[str, str]:
     """Which interval belongs to the split of a result, and why."""
-    tested = result.predictions
+    tested, folds = result.predictions, result.scores
     n_groups = tested["group"].nunique()
-    repeated = bool(tested["sample"].duplicated().any())
-    if len(result.scores) == 1 and score == "accuracy" and n_groups == len(tested):
+    alike = score == "accuracy" or (score == "balanced_accuracy" and result.balanced)
+    if len(folds) == 1 and alike and n_groups == len(tested):
         return "beta-binomial", "one test set of independent scans"
-    no_larger = bool((result.scores["n_test"] <= result.scores["n_train"]).all())
-    defined = bool(result.scores[score].notna().all())
-    if repeated and no_larger and defined and score == "r2":
+    no_larger = bool((folds["n_test"] <= folds["n_train"]).all())
+    numbers = result.task == "regression" and folds[score].notna().all()
+    if numbers and len(folds) > 1 and _repeated(result) and no_larger:
         return "corrected resampled t", "repeated random splits"
     if n_groups < FEWEST_GROUPS:
-        return "none", f"{n_groups} groups are too few to know how much groups vary"
-    return "group bootstrap", f"{n_groups} groups drawn whole, repeats averaged per scan"
+        return "none", f"fewer than {FEWEST_GROUPS} independent groups"
+    return "group bootstrap", f"{n_groups} groups drawn whole"
 
 
-def beta_binomial(right: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def _repeated(result: Result) -> bool:
+    return bool(result.predictions["sample"].duplicated().any())
+
+
+def difference_interval(
+    first: Result,
+    second: Result,
+    score: str,
+    *,
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: int | None = 0,
+) -> Interval:
+    """Interval of how much the first of two decoders scores above the second on the same folds.
+
+    Parameters
+    ----------
+    first, second : Result
+        Of the same scans and folds.
+    score, level, n_draws, random_state
+        As in `interval`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from voxprior.validation import cross_validate
+    >>> from voxprior.validation.intervals import difference_interval
+    >>> y, runs = np.tile([0, 1], 12), np.repeat(range(6), 4)
+    >>> X = np.random.default_rng(0).normal(size=(24, 3)) + 2 * y[:, None]
+    >>> good, blind = (cross_validate(m, X, y, runs) for m in (GaussianNB(), DummyClassifier()))
+    >>> found = difference_interval(good, blind, "accuracy")
+    >>> found.low > 0, round(found.estimate, 2)
+    (True, 0.5)
+    """
+    columns = ["fold", "sample", "group", "y_true"]
+    if not first.predictions[columns].equals(second.predictions[columns]):
+        raise ValueError("The decoders must be tested on the same scans in the same folds.")
+    estimate = first.pooled()[score] - second.pooled()[score]
+    n_groups = first.predictions["group"].nunique()
+    if not np.isfinite(estimate) or n_groups < FEWEST_GROUPS:
+        undefined = "the score is not defined for these predictions"
+        reason = f"fewer than {FEWEST_GROUPS} independent groups"
+        reason = reason if np.isfinite(estimate) else undefined
+        return Interval(score, float(estimate), np.nan, np.nan, level, "none", reason)
+    mine, other = (score_of_groups(result, score) for result in (first, second))
+    found = _over_groups(
+        lambda weights: mine(weights) - other(weights),
+        first,
+        score,
+        first.scores[score].reset_index(drop=True) - second.scores[score].reset_index(drop=True),
+        n_draws,
+        random_state,
+    )
+    if score in COUNTS + CLASSWISE:
+        least: float = independent_scans(first, score) ** -2
+        found = found._replace(variance=max(found.variance, least))
+    low, high = _symmetric(found, level)
+    reason = f"{n_groups} groups drawn whole"
+    return Interval(score, found.estimate, low, high, level, "group bootstrap", reason)
+
+
+def beta_binomial(right: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Jeffreys' interval of a share: quantiles of Beta(k + ½, n - k + ½).
 
     Examples
@@ -144,8 +254,13 @@ def beta_binomial(right: int, n: int, level: float = 0.95) -> tuple[float, float
     """
     tail = (1 - level) / 2
     low, high = stats.beta.ppf([tail, 1 - tail], right + 0.5, n - right + 0.5)
-    # At the edges the limit is the edge: nothing speaks against a share of 0 or 1.
-    return (0.0 if right == 0 else float(low)), (1.0 if right == n else float(high))
+    # At the edges the limit is the edge: nothing speaks against a share of 0 or 1. Beside them the
+    # quantiles can leave out a share of a fraction of one scan.
+    share = right / n
+    return (
+        (0.0 if right <= 0 else min(float(low), share)),
+        (1.0 if right >= n else max(float(high), share)),
+    )
 
 
 def corrected_t(scores, n_train: float, n_test: float, level: float = 0.95) -> tuple[float, float]:
@@ -157,118 +272,84 @@ def corrected_t(scores, n_train: float, n_test: float, level: float = 0.95) -> t
     >>> [round(limit, 3) for limit in corrected_t([0.7, 0.8, 0.75, 0.85], 20, 20)]
     [0.545, 1.005]
     """
-    scores = np.asarray(scores, dtype=float)
+    return _symmetric(_corrected(np.asarray(scores, dtype=float), n_train, n_test), level)
+
+
+def _symmetric(found: Spread, level: float) -> tuple[float, float]:
+    half = float(stats.t.ppf((1 + level) / 2, found.degrees) * np.sqrt(found.variance))
+    return found.estimate - half, found.estimate + half
+
+
+def _corrected(scores: np.ndarray, n_train: float, n_test: float) -> Spread:
     J = len(scores)
     if J < 2:
         raise ValueError("A corrected resampled t interval needs at least two splits. Got one.")
     variance = (1 / J + n_test / n_train) * scores.var(ddof=1)
-    half = stats.t.ppf((1 + level) / 2, J - 1) * np.sqrt(variance)
-    return float(scores.mean() - half), float(scores.mean() + half)
+    return Spread(float(scores.mean()), float(variance), J - 1)
 
 
-def _group_interval(result, score, estimate, level, n_draws, random_state) -> tuple[float, float]:
-    statistic, groups, n_scans = _statistic(result, score)
-    names, unit = np.unique(groups, return_inverse=True)
-    G = len(names)
-    rng = np.random.default_rng(random_state)
-    draws = [
-        statistic(np.bincount(rng.integers(G, size=G), minlength=G)[unit]) for _ in range(n_draws)
-    ]
-    z, t = stats.norm.ppf((1 + level) / 2), stats.t.ppf((1 + level) / 2, G - 1)
-    kind = "regression" if result.task == "regression" else "other"
-    inflation = SHARED_TRAINING["share" if score in SHARES else kind]
-    variance = inflation * np.nanvar(draws) * G / (G - 1) * (t / z) ** 2  # (1)
-    if score not in BOUNDED:
-        low, high = estimate + z * np.sqrt(variance) * np.array([-1, 1])
-        # R² ends at 1 above, losses at 0 below.
-        return (low, min(high, 1.0)) if score == "r2" else (max(low, 0.0), high)
-    if score not in SHARES:
-        low, high = _beta_of(min(max(estimate, 1e-6), 1 - 1e-6), variance, level)
-        return min(low, estimate), max(high, estimate)
-    mean = (n_scans * estimate + 0.5) / (n_scans + 1)
-    variance = max(variance, BINOMIAL_FLOOR * mean * (1 - mean) / n_scans)
-    return _beta_of(mean, variance, level)
+def _over_folds(result: Result, score: str) -> Spread:
+    folds = result.scores
+    return _corrected(folds[score].to_numpy(), folds["n_train"].mean(), folds["n_test"].mean())
 
 
-def _beta_of(mean: float, variance: float, level: float) -> tuple[float, float]:
-    """Quantiles of the Beta distribution with that mean and variance."""
-    strength = max(mean * (1 - mean) / max(variance, 1e-12) - 1, 0.5)
-    tail = (1 - level) / 2
-    low, high = stats.beta.ppf([tail, 1 - tail], mean * strength, (1 - mean) * strength)
-    return float(low), float(high)
+def _over_groups(
+    statistic: OfGroups, result: Result, score: str, by_fold: pd.Series, n_draws: int, random_state
+) -> Spread:
+    """(1), of a score or of a difference of scores, `by_fold` of each fold."""
+    G = result.predictions["group"].nunique()
+    counts = np.random.default_rng(random_state).multinomial(G, np.full(G, 1 / G), n_draws)
+    draws = statistic(counts)
+    draws = draws[np.isfinite(draws)]  # a draw that misses a class has no score
+    kind = "loss" if score in LINEAR else "count"
+    training = SHARED_TRAINING[kind] if len(by_fold) > 1 else 0.0
+    if result.classes and score not in CLASSWISE:
+        training *= rarity(result)
+    variance = (1 + training) * draws.var() * G / (G - 1) if len(draws) > 1 else 0.0
+    by_fold = by_fold.dropna()
+    if _repeated(result) and len(by_fold) > 1:
+        variance += by_fold.var(ddof=1) / len(by_fold)
+    return Spread(float(statistic(np.ones((1, G)))[0]), float(variance), G - 1)
 
 
-def _statistic(result: Result, score: str) -> tuple[Callable, np.ndarray, int]:
-    """Score as a function of how often each row counts, the rows' groups, the number of scans.
+def limits(found: Spread, score: str, n: float, level: float) -> tuple[float, float]:
+    """Limits (2) or (3) of a score; NaN where the variance is 0 and nothing bounds it."""
+    t = stats.t.ppf((1 + level) / 2, found.degrees)
+    if score in COUNTS + CLASSWISE:
+        z, p = stats.norm.ppf((1 + level) / 2), found.estimate
+        worth = n
+        if found.variance > 0:
+            worth = min(n, p * (1 - p) / found.variance * (z / t) ** 2)
+        return beta_binomial(p * worth, worth, level) if worth > 0 else (0.0, 1.0)  # (2)
+    loss = 1 - found.estimate if score == "r2" else found.estimate
+    if np.sqrt(found.variance) <= 1e-9 * loss or loss <= 0:
+        return np.nan, np.nan
+    factor = np.exp(t * np.sqrt(found.variance) / loss)
+    low, high = loss / factor, loss * factor  # (3)
+    if score == "r2":
+        return 1 - high, 1 - low
+    return low, min(high, 1.0) if score == "brier" else high
 
-    Means over scans are computed from one loss a scan, averaged over its repeats; other scores from
-    all predictions.
+
+def rarity(result: Result) -> float:
+    """Return h of (1), 1 where classes are equal."""
+    counts = result.predictions.drop_duplicates("sample")["y_true"].value_counts().to_numpy()
+    return float(counts.sum() * (1 / counts).sum() / len(counts) ** 2)
+
+
+def independent_scans(result: Result, score: str) -> float:
+    """Return n of (2): scans tested; where classes weigh alike, n/h.
+
+    Right answers of a scan tested repeatedly vary less than those of one tested once, p(1-p), as
+    far as its repeats disagree: it is worth as many more scans.
     """
-    table = result.predictions
-    n_scans = table["sample"].nunique()
-    losses = scan_scores(result, score)
-    if losses is not None:
-        truth, value = losses["y_true"].to_numpy(), losses["value"].to_numpy()
-        balance = pd.unique(truth) if score == "balanced_accuracy" else [None]
-        members = np.array(
-            [truth == c if c is not None else truth == truth for c in balance], float
-        )
-
-        def mean(counts: np.ndarray) -> float:
-            with np.errstate(invalid="ignore"):  # a class that a draw misses: NaN, left out
-                return float(np.mean((members @ (counts * value)) / (members @ counts)))
-
-        return mean, losses["group"].to_numpy(), n_scans
-    if score == "auc":
-        return _auc_of_counts(result), table["group"].to_numpy(), n_scans
-
-    def rescore(counts: np.ndarray) -> float:
-        rows = table.iloc[np.repeat(np.arange(len(table)), counts)]
-        return score_predictions(rows, result.task, result.classes)[score]
-
-    return rescore, table["group"].to_numpy(), n_scans
-
-
-def _auc_of_counts(result: Result) -> Callable[[np.ndarray], float]:
-    """AUC by how often each prediction counts: a pair counts 1 if ordered rightly, ½ if tied."""
-    truth = result.predictions["y_true"].to_numpy()
-    values = result.predictions[result.score_columns].to_numpy().T
-    parts = [
-        (truth == label, np.unique(value, return_inverse=True)[1])
-        for label, value in zip(result.classes, values)
-    ]
-
-    def area(counts: np.ndarray) -> float:
-        areas = []
-        for positive, rank in parts:
-            ups = np.bincount(rank, weights=counts * positive)
-            downs = np.bincount(rank, weights=counts * ~positive)
-            pairs = ups.sum() * downs.sum()
-            below = np.cumsum(downs) - 0.5 * downs
-            areas.append(ups @ below / pairs if pairs else np.nan)
-        return float(np.mean(areas))
-
-    return area
-
-
-def scan_scores(result: Result, score: str) -> pd.DataFrame | None:
-    """One row a scan: group, true label, score averaged over repeats. None for other scores."""
-    table = result.predictions
-    truth, guess = table["y_true"].to_numpy(), table["y_pred"].to_numpy()
-    if score in SHARES:
-        value = (truth == guess).astype(float)
-    elif score == "mae":
-        value = np.abs(truth - guess)
-    elif score in ("log_loss", "brier") and result.has_probabilities:
-        p = result.probabilities()
-        one_hot = truth[:, None] == np.array(result.classes, dtype=truth.dtype)[None, :]
-        if score == "brier":
-            value = 0.5 * ((p - one_hot) ** 2).sum(axis=1)
-        else:
-            value = -np.log(np.clip(p[one_hot], np.finfo(float).eps, None))
-    else:
-        return None
-    rows = table[["sample", "group", "y_true"]].assign(value=value)
-    return rows.groupby("sample", as_index=False).agg(
-        group=("group", "first"), y_true=("y_true", "first"), value=("value", "mean")
+    sample, truth, guess = (
+        result.predictions[name].to_numpy() for name in ("sample", "y_true", "y_pred")
     )
+    scan = np.unique(sample, return_inverse=True)[1]
+    n = scan.max() + 1
+    if score in CLASSWISE:
+        n = n / rarity(result)
+    right = np.bincount(scan, weights=truth == guess) / np.bincount(scan)
+    p, variance = right.mean(), right.var()
+    return float(n * p * (1 - p) / variance) if variance > 0 else float(n)

@@ -2,21 +2,22 @@
 
 Every decoder is trained and tested on the same splits (`FewShotSplit`); the training scans of a
 repeat grow, so those of a smaller size are among those of a larger one. Differences between
-decoders are therefore paired, repeat by repeat.
+decoders are therefore paired, scan by scan and repeat by repeat.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
+from voxprior.validation.audit import audit, heed
 from voxprior.validation.fold import build_result, fit_fold
-from voxprior.validation.intervals import corrected_t
+from voxprior.validation.intervals import difference_interval
 from voxprior.validation.result import Result
 from voxprior.validation.run import Outcome, check_data, describe, run_tasks
 from voxprior.validation.splits import FewShotSplit
@@ -60,8 +61,8 @@ class LearningCurve:
     ) -> pd.DataFrame:
         """How much each decoder scores above the baseline, on the same splits.
 
-        The interval is the corrected resampled t; where test sets are larger than training sets it
-        is wider than it need be.
+        The interval is that of paired differences, see `difference_interval`; NaN where there are
+        too few groups for one.
         """
         names = {name for name, _ in self.results}
         if baseline not in names:
@@ -70,14 +71,9 @@ class LearningCurve:
         for (name, size), result in self.results.items():
             if name == baseline or (baseline, size) not in self.results:
                 continue
-            other = self.results[baseline, size].scores
-            pair = result.scores.merge(other, on="fold", suffixes=("", "_baseline"))
-            gain = (pair[score] - pair[f"{score}_baseline"]).to_numpy()
-            low = high = np.nan
-            if len(gain) > 1:
-                sizes = pair["n_train"].mean(), pair["n_test"].mean()
-                low, high = corrected_t(gain, *sizes, level)
-            rows.append((name, size, gain.mean(), low, high))
+            pair = _same_folds(result, self.results[baseline, size])
+            found = difference_interval(*pair, score, level=level)
+            rows.append((name, size, found.estimate, found.low, found.high))
         return pd.DataFrame(rows, columns=["estimator", "n_per_class", "difference", "low", "high"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,6 +94,18 @@ class LearningCurve:
         return cls(results, content["complete"])
 
 
+def _same_folds(first: Result, second: Result) -> tuple[Result, Result]:
+    """Two results cut to the folds that both have finished."""
+    common = np.intersect1d(first.scores["fold"], second.scores["fold"])
+
+    def cut(result: Result) -> Result:
+        tables = {name: getattr(result, name) for name in ("predictions", "scores", "timings")}
+        kept = {name: table[table["fold"].isin(common)] for name, table in tables.items()}
+        return replace(result, **{n: t.reset_index(drop=True) for n, t in kept.items()})
+
+    return cut(first), cut(second)
+
+
 def learning_curve(
     estimators: Mapping[str, Any],
     X,
@@ -111,15 +119,17 @@ def learning_curve(
     n_jobs: int | None = None,
     random_state: int = 0,
     progress: bool = False,
+    variables: Mapping[str, Any] | None = None,
+    allow: Collection[str] = (),
 ) -> LearningCurve:
-    """Score several decoders at growing numbers of training scans a class.
+    """Score several decoders at growing numbers of training scans a class, after the audit.
 
     Parameters
     ----------
     estimators : dict of str to classifier
         Decoders by name.
-    X, y, groups, n_jobs, random_state, progress
-        As in `cross_validate`.
+    X, y, groups, n_jobs, random_state, progress, variables, allow
+        As in `cross_validate`; each `Result` keeps the findings of its decoder.
     sizes : sequence of int
         Scans a class (units, with ``draw="group"``); default 2, 3, 5, 8, 12, ... up to all that the
         training pool has.
@@ -146,6 +156,12 @@ def learning_curve(
     sizes = usable_sizes(y, groups, options) if sizes is None else list(sizes)
     splitters = {size: FewShotSplit(size, **options) for size in sizes}
     folds = {size: list(cv.split(X, y, groups)) for size, cv in splitters.items()}
+    every = [fold for size in sizes for fold in folds[size]]
+    findings = {
+        name: audit(model, X, y, groups, every, variables=variables, allow=allow)
+        for name, model in estimators.items()
+    }
+    heed(list(dict.fromkeys(one for found in findings.values() for one in found)))
     tasks = [
         (name, size, number)
         for size in sizes
@@ -168,7 +184,7 @@ def learning_curve(
             "n_folds": n_repeats,
             "random_state": random_state,
         }
-        results[name, size] = build_result(part, y, groups, classes, settings)
+        results[name, size] = build_result(part, y, groups, classes, settings, findings[name])
     return LearningCurve(results, outcome.complete)
 
 

@@ -13,6 +13,8 @@ well as the true labels,
 * Hyper-parameters that a search inside the estimator chooses are chosen again for every
   relabelling, or chosen once with the true labels and then fixed; that favours the true labels and
   is said.
+* What labels do not change is made once: Gram matrices (``kernel="precomputed"``), and whatever an
+  estimator offers by ``prepare`` and ``fit_prepared``, see `voxprior.validation.fold`.
 
 References
 ----------
@@ -22,6 +24,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +33,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
 from voxprior.decision.wrapping import offer_groups
-from voxprior.validation.fold import fit_fold, fold_table
-from voxprior.validation.intervals import scan_scores
+from voxprior.validation.audit import Finding, audit, heed
+from voxprior.validation.fold import fit_fold, fold_table, prepare_for_labels
+from voxprior.validation.group_scores import scan_scores
 from voxprior.validation.relabel import (
     Relabelling,
     every_relabelling,
@@ -42,6 +46,8 @@ from voxprior.validation.result import Result, score_predictions
 from voxprior.validation.run import check_data, make_folds, run_tasks
 
 LOWER_IS_BETTER = ("log_loss", "brier", "mae")
+# Other scores are judged by the predicted labels alone.
+NEED_VALUES = ("log_loss", "brier", "auc")
 TIE = 1e-12
 
 
@@ -59,11 +65,13 @@ class PermutationResult(NamedTuple):
     stopped_early: bool
     hyperparameters: str  # what was done about a search
     complete: bool  # False after Ctrl-C
+    findings: tuple[Finding, ...] = ()  # what the audit found, allowed ones included
 
     def summary(self) -> dict[str, Any]:
         """Plain dictionary for a report."""
         content = self._asdict() | {"n_relabellings": len(self.null)}
         content["null"] = self.null.tolist()
+        content["findings"] = [finding.to_dict() for finding in self.findings]
         return content
 
 
@@ -83,14 +91,16 @@ def permutation_test(
     n_jobs: int | None = None,
     random_state: int = 0,
     progress: bool = False,
+    variables: Mapping[str, Any] | None = None,
+    allow: Collection[str] = (),
 ) -> PermutationResult:
-    """Test a decoder's score against relabelled data.
+    """Test a decoder's score against relabelled data, after the audit of the split.
 
     Parameters
     ----------
-    estimator, X, y, groups, cv, n_jobs, random_state, progress
+    estimator, X, y, groups, cv, n_jobs, random_state, progress, variables, allow
         As in `cross_validate`. An estimator on a Gram matrix (``kernel="precomputed"``) reuses it
-        for every relabelling.
+        for every relabelling, and one that offers ``fit_prepared`` what it has prepared.
     score : str
         Score of all predictions taken together; default accuracy, balanced accuracy for unequal
         classes, R² for regression.
@@ -115,13 +125,17 @@ def permutation_test(
     (0.0625, 0.0625, True, 'labels exchanged among scans within each group')
     """
     y, groups, classes = check_data(estimator, X, y, groups)
+    folds, _ = make_folds(estimator, X, y, groups, cv)
+    findings = audit(estimator, X, y, groups, folds, variables=variables, allow=allow)
+    heed(findings)
     values = np.unique(y)
     score = _default_score(y, classes) if score is None else score
     structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
     estimator, said = _settle_search(estimator, X, y, groups, hyperparameters)
     codes, exact = _draw(structure, n_permutations, random_state)
     sign = -1.0 if score in LOWER_IS_BETTER else 1.0
-    shared = (structure, values, estimator, X, groups, cv, classes, score)
+    prepared = prepare_for_labels(estimator, X)
+    shared = (structure, values, estimator, X, groups, cv, classes, prepared, score)
     options = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
     scores, complete = _run(codes, shared, sign, stop_after, options)
     observed, null = scores[0], scores[1:]
@@ -139,6 +153,7 @@ def permutation_test(
         stopped,
         said,
         complete,
+        findings,
     )
 
 
@@ -229,7 +244,9 @@ def _run(codes, shared, sign, stop_after, options) -> tuple[np.ndarray, bool]:
     return scores[: in_order()], outcome.complete or enough()
 
 
-def score_relabelled(codes, seed, structure, values, estimator, X, groups, cv, classes, score):
+def score_relabelled(
+    codes, seed, structure, values, estimator, X, groups, cv, classes, prepared, score
+) -> float:
     """Score of the whole validation with the labels of one relabelling."""
     y = values[structure.labels(codes)]
     folds, _ = make_folds(estimator, X, y, groups, cv)
@@ -237,7 +254,19 @@ def score_relabelled(codes, seed, structure, values, estimator, X, groups, cv, c
     tables = [
         fold_table(
             number,
-            fit_fold(fold, child, estimator, X, y, groups, {}, classes, False),
+            fit_fold(
+                fold,
+                child,
+                estimator,
+                X,
+                y,
+                groups,
+                {},
+                classes,
+                False,
+                prepared=prepared,
+                with_values=score in NEED_VALUES,
+            ),
             y,
             groups,
             labels,
