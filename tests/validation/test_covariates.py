@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior.validation import (
+    AuditWarning,
     CovariateRemoval,
     LeaveOneGroupOut,
     compare_with_covariates,
@@ -109,11 +110,36 @@ class TestComparison:
         y = np.tile([0, 1], 30)
         table = pd.DataFrame({"age": 30 + 6 * y + 2 * rng.normal(size=60)})
         X = table[["age"]].to_numpy() + rng.normal(size=(60, 8))
-        found = compare_with_covariates(LogisticRegression(max_iter=1000), X, y, table, cv=5)
+        with pytest.warns(AuditWarning, match="'age'") as told:
+            found = compare_with_covariates(LogisticRegression(max_iter=1000), X, y, table, cv=5)
+        assert len(told) == 1
         images, adjusted, alone = (result.pooled()["accuracy"] for result in found)
         assert images > 0.85
         assert adjusted < 0.65
         assert alone > 0.85
+
+    def test_audit_is_told_of_the_covariates(self, rng):
+        """Labels that go along with a covariate are found, and with another variable too."""
+        y, age = np.tile([0, 1], 20), rng.normal(size=40)
+        table = pd.DataFrame({"age": age, "sex": np.where(y, "f", "m")})
+        X = rng.normal(size=(40, 4))
+        allow, scanner = ["labels-confounded"], {"scanner": np.where(y, "A", "B")}
+        found = compare_with_covariates(
+            LogisticRegression(), X, y, table, cv=5, variables=scanner, allow=allow
+        )
+        for result in found:
+            text = " ".join(f.message for f in result.findings)
+            assert "'sex'" in text
+            assert "'scanner'" in text
+            assert "'age'" not in text
+
+    def test_covariates_alone_are_listed(self, rng):
+        y = np.tile([0, 1], 20)
+        X, Z = rng.normal(size=(40, 4)), rng.normal(size=(40, 1))
+        found = compare_with_covariates(LogisticRegression(), X, y, Z, cv=5)
+        assert found.table.index.tolist()[-1] == "covariates alone"
+        pooled = found.covariates.pooled()
+        assert found.table.loc["covariates alone"].to_dict() == pooled
 
     def test_leave_one_site_out(self, rng):
         site = np.repeat(["A", "B", "C"], 20)
@@ -127,6 +153,8 @@ class TestComparison:
 
     def test_regression(self, rng):
         X, Z = rng.normal(size=(40, 5)), rng.normal(size=(40, 1))
-        found = compare_with_covariates(Ridge(), X, X[:, 0] + Z[:, 0], Z, cv=5)
+        allow = ["labels-confounded"]
+        found = compare_with_covariates(Ridge(), X, X[:, 0] + Z[:, 0], Z, cv=5, allow=allow)
         assert found.covariates.task == "regression"
+        assert found.table.columns.tolist() == ["r2", "mae"]
         assert found.covariates.pooled()["r2"] > 0.2

@@ -210,15 +210,28 @@ class CovariateComparison(NamedTuple):
     adjusted: Result
     covariates: Result
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a decoder, the one of the covariates alone included, and a column a score."""
+        rows = {
+            "images": self.images,
+            "images, covariates regressed out": self.adjusted,
+            "covariates alone": self.covariates,
+        }
+        return pd.DataFrame({name: result.pooled() for name, result in rows.items()}).T
+
 
 def compare_with_covariates(
-    estimator, X, y, covariates, groups=None, cv=None, **options
+    estimator, X, y, covariates, groups=None, cv=None, *, variables=None, allow=(), **options
 ) -> CovariateComparison:
     """Decode images as they are, images with covariates regressed out, and covariates alone.
 
+    The audit is told of the covariates, and looks whether labels go along with them; that is said
+    once, for the images as they are.
+
     Parameters
     ----------
-    estimator, X, y, groups, cv, **options
+    estimator, X, y, groups, cv, variables, allow, **options
         As in `cross_validate`. For leave-one-site-out give the sites as groups.
     covariates : DataFrame or array of shape (n, q)
         See `covariate_matrix`.
@@ -241,11 +254,20 @@ def compare_with_covariates(
     [1.0, 0.45, 1.0]
     """
     Z, _ = covariate_matrix(covariates)
+    known = {str(name): column.to_numpy() for name, column in _table(covariates).items()}
+    known |= dict(variables or {})
+    # Regressed out, or decoded on purpose: that labels go along with them has been said.
+    said = {*allow, "labels-confounded"}
     folds, _ = make_folds(estimator, X, y, groups, cv)
     baseline = LogisticRegression() if is_classifier(estimator) else RidgeCV(np.logspace(-3, 3, 7))
     adjusted = make_pipeline(CovariateRemoval(Z.shape[1]), estimator)
     return CovariateComparison(
-        cross_validate(estimator, X, y, groups, folds, **options),
-        cross_validate(adjusted, with_covariates(X, Z), y, groups, folds, **options),
-        cross_validate(make_pipeline(StandardScaler(), baseline), Z, y, groups, folds, **options),
+        cross_validate(estimator, X, y, groups, folds, variables=known, allow=allow, **options),
+        *(
+            cross_validate(model, data, y, groups, folds, variables=known, allow=said, **options)
+            for model, data in (
+                (adjusted, with_covariates(X, Z)),
+                (make_pipeline(StandardScaler(), baseline), Z),
+            )
+        ),
     )
