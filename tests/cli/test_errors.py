@@ -87,6 +87,7 @@ def test_the_audit_says_how_to_go_on():
         ("Or use unmatched='drop'.", "Or use --unmatched drop."),
         ("for instance with LeaveOneGroupOut.", "for instance with --split groups."),
         ("use calibration=None.", "use --set calibration=None."),
+        ("leave it: --set whiten=False.", "leave it: --set whiten=False."),
         ("1 = one, x=3", "1 = one, x=3"),
     ],
 )

@@ -86,7 +86,7 @@ def in_options(text: str) -> str:
     """
     for word, option in WORDS.items():
         text = text.replace(word, option)
-    return re.sub(r"\b([a-z_]+)=(?:'([^']*)'|(None|True|False)\b)", _option, text)
+    return re.sub(r"(?<!--set )\b([a-z_]+)=(?:'([^']*)'|(None|True|False)\b)", _option, text)
 
 
 def _option(found: re.Match) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,7 +16,14 @@ from sklearn.pipeline import Pipeline
 from voxprior.images import ImageSpace
 from voxprior.report.figures import as_image
 from voxprior.report.legends import LINEAR, legend_of
-from voxprior.report.maps import draw_maps, is_constant
+from voxprior.report.maps import (
+    BACKGROUND,
+    BOTH_SIGNS,
+    ONE_SIGN,
+    draw_maps,
+    is_constant,
+    millimetres,
+)
 from voxprior.report.page import Report
 from voxprior.report.pictures import Picture
 from voxprior.report.summary import summarize
@@ -172,16 +180,35 @@ def _shown_maps(images: ImageSpace, model: Any) -> list[dict[str, Any]]:
                 entry["caption"] += " Practically the same everywhere."
             entry |= as_image(draw_maps(images.space, {"": values}, unit=legend.unit))
             if number < VIEWERS and images.space.kind == "volume" and min(images.space.shape) > 1:
-                entry["viewer"] = _viewer(images.inverse_transform(values), legend.title)
+                entry["viewer"] = _viewer(images, values, legend.title)
         shown.append(entry)
     return shown
 
 
-def _viewer(image: Any, name: str) -> str:
-    """Build nilearn's interactive viewer as a whole HTML document that fetches nothing."""
+def _viewer(images: ImageSpace, values: np.ndarray, name: str) -> str:
+    """Build nilearn's interactive viewer as a whole HTML document that fetches nothing.
+
+    It opens at the strongest voxel.
+    """
     from nilearn.plotting import view_img
 
-    html = view_img(image, bg_img=False, threshold=None, title=name).get_standalone()
+    # The mask in grey; the viewer scales it by its extremes, so two voxels must be black and white.
+    ground = np.full(images.space.n_voxels, BACKGROUND)
+    ground[[0, -1]] = 1e-3, 1.0
+    places, signed = millimetres(images.space), bool((values < 0).any())
+    with warnings.catch_warnings():  # of a threshold that hides zeros only: that is meant
+        warnings.filterwarnings("ignore", "Threshold given was", UserWarning)
+        html = view_img(
+            images.inverse_transform(values),
+            bg_img=images.inverse_transform(ground),
+            black_bg=False,
+            dim=0,
+            threshold=float(np.nanmax(np.abs(values))) * 1e-6,
+            title=name,
+            cmap=BOTH_SIGNS if signed else ONE_SIGN,
+            symmetric_cmap=signed,
+            cut_coords=None if places is None else places[np.nanargmax(np.abs(values))].tolist(),
+        ).get_standalone()
     return re.sub(r"<link[^>]*>", "", html)
 
 

@@ -216,7 +216,7 @@ def _slices(space: VoxelSpace, maps: dict[str, np.ndarray], n_slices: int, unit:
     first = np.nan_to_num(np.abs(next(iter(maps.values()))))
     chosen = choose_slices(axial(space, first).values, inside.values > 0, n_slices)
     width = 2.8 if len(chosen) < 3 else 1.6
-    height = max(1.2, 0.3 + width * _tallness(inside))
+    height = max(1.2, 0.2 + 0.92 * width * _tallness(inside))
     size = (width * len(chosen) + 1.6, height * len(maps) + 0.3)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(maps), len(chosen), squeeze=False)

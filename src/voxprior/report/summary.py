@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,8 @@ def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
     sample = table.pop("sample")
     if result.settings.get("n_groups") is None:
         table = table.drop(columns="group")
-    table.insert(0, "scan", [names[i] for i in sample] if len(names) else sample.to_numpy())
+    told = without_folder(names)
+    table.insert(0, "scan", [told[i] for i in sample] if told else sample.to_numpy())
     if result.task == "classification":
         right = np.where(table["y_true"] == table["y_pred"], "yes", "no")
         table.insert(list(table.columns).index("y_pred") + 1, "right", right)
@@ -196,6 +198,18 @@ def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
         "columns": [str(c) for c in table.columns],
         "rows": table.astype(str).to_numpy().tolist(),
     }
+
+
+def without_folder(names: Sequence[str]) -> list[str]:
+    """Names without the folder that all share, which would hide what differs.
+
+    >>> without_folder(["maps/a/one.nii.gz", "maps/b/two.nii.gz"])
+    ['a/one.nii.gz', 'b/two.nii.gz']
+    """
+    paths = [name.split("/") for name in names]
+    levels = zip(*(path[:-1] for path in paths))
+    shared = len(list(takewhile(lambda parts: len(set(parts)) == 1, levels)))
+    return ["/".join(path[shared:]) for path in paths]
 
 
 def _decisions(result: Result) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""The report of a fitted model: its maps, and what is said of it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from voxprior import FeatureSharingNB, VoxelSpace
+from voxprior.images import ImageSpace
+from voxprior.models.noise import NoiseWhitening
+from voxprior.report import make_report
+from voxprior.validation import cross_validate
+
+
+@pytest.fixture(scope="module")
+def scans():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["face", "house"], 10)
+    space = VoxelSpace.grid((4, 3, 3), 3 * np.eye(4))
+    X = rng.normal(size=(20, 36)) + (y == "house")[:, None] * (np.arange(36) < 4)
+    return X, y, space
+
+
+def test_an_empty_map_is_said_to_be_empty(scans):
+    X, y, space = scans
+    model = LogisticRegression().fit(X, y)
+    model.coef_[:] = 0
+    result = cross_validate(LogisticRegression(), X, y, cv=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nilearn's viewer warns of empty maps
+        report = make_report(model, ImageSpace(space), result)
+    (entry,) = report.summary["maps"]
+    assert "image" not in entry
+    assert "viewer" not in entry
+    assert "The map is empty" in report.html
+
+
+def test_the_viewer_opens_at_the_strongest_voxel(scans):
+    X, y, space = scans
+    model = LogisticRegression().fit(X, y)
+    model.coef_[:] = 0
+    model.coef_[0, 17] = 2.0  # voxel (1, 2, 2), at 3 mm each
+    result = cross_validate(LogisticRegression(), X, y, cv=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        (entry,) = make_report(model, ImageSpace(space), result).summary["maps"]
+    assert entry["name"] == "Weights"
+    assert '{"X": 1, "Y": 2, "Z": 2}' in entry["viewer"]
+    assert "<link" not in entry["viewer"]
+
+
+def test_a_pipeline_is_told_in_words(scans):
+    X, y, space = scans
+    model = make_pipeline(NoiseWhitening(min_volumes=5), FeatureSharingNB(space)).fit(X, y)
+    result = cross_validate(model, X, y, cv=4)
+    known = {"Data": {"scanner": "3 T"}, "Preprocessing": {"covariates": "age regressed out"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        summary = make_report(model, ImageSpace(space), result, done=known).summary
+    assert "after whitening by a noise covariance" in summary["methods"]
+    assert "age regressed out" in summary["methods"]
+    assert "36 in a grid of 4 x 3 x 3, 3 x 3 x 3 mm each" in summary["methods"]
+    assert summary["done"]["Data"]["values a scan"] == "36"
+    assert summary["done"]["Data"]["scanner"] == "3 T"
