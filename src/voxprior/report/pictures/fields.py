@@ -88,10 +88,12 @@ def connection_counts(connections: ArrayLike, classes: Sequence[object]) -> Figu
     counts = np.atleast_2d(np.asarray(connections))
     figure, (axis,) = _panels(1)
     bins = list(np.arange(counts.max() + 2) - 0.5)
+    few = len(counts) <= 2  # more areas would hide each other
+    look: dict[str, Any] = {"alpha": 0.6} if few else {"histtype": "step"}
     for row, name in zip(counts, classes, strict=True):
-        axis.hist(row, bins=bins, alpha=0.6, label=f"{name}: mean {row.mean():.1f}")
+        axis.hist(row, bins=bins, label=f"{name}: mean {row.mean():.1f}", **look)
     axis.set(xlabel="connections of a voxel, |β| > 0.05", ylabel="voxels")
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, fontsize="medium" if few else "small")
     return figure
 
 
