@@ -23,11 +23,11 @@ version = release = voxprior.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "docstrings",
+    "mathml",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates"]
@@ -53,8 +53,10 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # its page would load scripts from the web
 }
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "voxprior"
 html_static_path = ["_static"]
