@@ -70,7 +70,7 @@ import pandas as pd
 from scipy import stats
 
 from voxprior.validation.group_scores import OfGroups, score_of_groups
-from voxprior.validation.result import Result
+from voxprior.validation.result import Result, score_predictions
 
 FEWEST_GROUPS = 5
 # λ of (1): 1 + λ is the middle of 1 to 2, and of 2 to 4.
@@ -132,10 +132,11 @@ def interval(
     >>> found.method, round(found.low, 2), round(found.high, 2)
     ('group bootstrap', 0.85, 0.95)
     """
-    score = result.score_names[0] if score is None else score
-    if score not in result.score_names:
-        raise ValueError(f"Scores are {result.score_names}. Got {score!r}.")
-    estimate = result.pooled()[score]
+    names = result.score_names
+    score = names[0] if score is None else score
+    if score not in names:
+        raise ValueError(f"Scores are {names}. Got {score!r}.")
+    estimate = score_predictions(result.predictions, result.task, result.classes)[score]
     method, reason = choose_method(result, score)
     if not np.isfinite(estimate):
         method, reason = "none", "the score is not defined for these predictions"
@@ -333,7 +334,7 @@ def limits(found: Spread, score: str, n: float, level: float) -> tuple[float, fl
 
 def rarity(result: Result) -> float:
     """Return h of (1), 1 where classes are equal."""
-    counts = result.predictions.drop_duplicates("sample")["y_true"].value_counts().to_numpy()
+    counts = result.class_counts()
     return float(counts.sum() * (1 / counts).sum() / len(counts) ** 2)
 
 

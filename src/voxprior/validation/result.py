@@ -101,8 +101,14 @@ class Result:
     @property
     def balanced(self) -> bool:
         """Whether the classes of the scans tested are of equal size."""
-        tested = self.predictions.drop_duplicates("sample")["y_true"]
-        return bool(tested.value_counts().nunique() <= 1)
+        counts = self.class_counts()
+        return bool(counts.min() == counts.max())
+
+    def class_counts(self) -> np.ndarray:
+        """Scans tested of each class that was, in the order of their labels."""
+        sample, truth = (self.predictions[name].to_numpy() for name in ("sample", "y_true"))
+        first = np.unique(sample, return_index=True)[1]
+        return np.unique(truth[first], return_counts=True)[1]
 
     @property
     def score_columns(self) -> list[str]:
@@ -122,7 +128,7 @@ class Result:
         """Class probabilities, (n_predictions, n_classes)."""
         if not self.has_probabilities:
             raise ValueError("These predictions carry no probabilities (no predict_proba).")
-        return self.predictions[self.score_columns].to_numpy()
+        return _columns(self.predictions, self.score_columns)
 
     def summary(self) -> dict[str, Any]:
         """Plain dictionary: sizes, and for every score its mean and spread over folds and pooled.
@@ -246,15 +252,20 @@ def _probability_scores(predictions, truth, classes) -> dict[str, float]:
     one_hot = truth[:, None] == np.array(classes, dtype=truth.dtype)[None, :]
     scores = {"log_loss": np.nan, "brier": np.nan, "auc": np.nan}
     if f"p_{classes[0]}" in predictions:
-        p = predictions[[f"p_{label}" for label in classes]].to_numpy()
+        p = _columns(predictions, [f"p_{label}" for label in classes])
         certain = np.clip(p[one_hot], np.finfo(float).eps, None)
         scores["log_loss"] = float(-np.log(certain).mean())
         scores["brier"] = float(0.5 * ((p - one_hot) ** 2).sum(axis=1).mean())
         scores["auc"] = _auc(one_hot, p)
     elif f"d_{classes[0]}" in predictions:
-        d = predictions[[f"d_{label}" for label in classes]].to_numpy()
+        d = _columns(predictions, [f"d_{label}" for label in classes])
         scores["auc"] = _auc(one_hot, d)
     return scores
+
+
+def _columns(table: pd.DataFrame, names: list[str]) -> np.ndarray:
+    """Columns side by side: many times faster than by a table of them, which many folds feel."""
+    return np.column_stack([table[name].to_numpy() for name in names])
 
 
 def _auc(one_hot: np.ndarray, value: np.ndarray) -> float:
