@@ -291,3 +291,16 @@ def test_span_leaves_scans_of_the_span_alone_and_sharpens_others(rng):
         GPClassifier(span=False).fit(few, labels).predict_proba(new[:5, :3]),
         rtol=1e-6,
     )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"hyperprior": "gamma"}, {"hyperprior": -1.0}, {"bounds": 3}, {"bounds": (2, 1)},
+     {"n_restarts": -1}, {"max_evals": 0}, {"offset": -1.0}, {"degree": 0}],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("estimator", [GPClassifier, GPRegressor])
+def test_wrong_numbers_are_explained(rng, estimator, wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        estimator(**wrong).fit(rng.normal(size=(6, 4)), [0, 1] * 3)

@@ -183,8 +183,12 @@ def test_wrong_settings_are_explained(rng):
         RVMClassifier("regions").fit(X, y)
     with pytest.raises(ValueError, match="'solver' parameter"):
         RVMRegressor(solver="newton").fit(X, y)
-    with pytest.raises(ValueError, match="one kernel"):
+    with pytest.raises(ValueError, match="'kernel' parameter"):
         RVMClassifier(kernel=["linear", "rbf"]).fit(X, y)
+    with pytest.raises(ValueError, match="'length_scale' parameter"):
+        RVMClassifier(kernel="rbf", length_scale=-1.0).fit(X, y)
+    with pytest.raises(ValueError, match="'column_cost' parameter"):
+        RVMRegressor(column_cost="cheap").fit(X, y)
     with pytest.raises(ValueError, match="y contains NaN"):
         RVMRegressor().fit(X, [np.nan] * 6)
 

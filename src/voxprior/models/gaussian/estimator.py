@@ -1,11 +1,13 @@
 """GPClassifier: a Gaussian process classifier whose hyper-parameters maximise its evidence."""
 
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -118,6 +120,15 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     ['face', 'face', 'house']
     """
 
+    _parameter_constraints: ClassVar[dict] = GaussianProcess._parameter_constraints | {
+        "likelihood": [StrOptions({"auto", "logistic", "probit"})],
+        "inference": [StrOptions({"auto", "laplace", "ep", "pronto"})],
+        "per_class": ["boolean"],
+        "averaging": [StrOptions({"auto", "quadrature", "sobol", "random", "mode"})],
+        "span": [StrOptions({"auto"}), "boolean"],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+    }
+
     def __init__(
         self,
         kernel="linear",
@@ -178,6 +189,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
             random_state=0,
         )
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit by maximising the evidence.
 
@@ -235,18 +247,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
     def _model(self, n_classes: int) -> tuple[str, str]:
         """Likelihood and inference with "auto" made definite."""
-        allowed: dict[str, tuple[Any, ...]] = {
-            "likelihood": ("auto", "logistic", "probit"),
-            "inference": ("auto", "laplace", "ep", "pronto"),
-            "averaging": ("auto", "quadrature", "sobol", "random", "mode"),
-            "span": ("auto", True, False),
-        }
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise ValueError(
-                    f"The '{name}' parameter of {type(self).__name__} must be one of "
-                    f"{', '.join(map(str, values))}. Got {getattr(self, name)!r} instead."
-                )
         likelihood, inference = self.likelihood, self.inference
         if inference == "pronto":
             inference = "ep" if n_classes == 2 else "laplace"

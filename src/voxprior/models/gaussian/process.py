@@ -1,9 +1,11 @@
 """What Gaussian process estimators share: climbing the evidence, covariances, voxel maps."""
 
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 
 from voxprior.models.gaussian.evidence import Objective, Optimum, maximise, scan
 from voxprior.models.gaussian.kernels import covariance, parameter_names, scale_positions, variance
@@ -17,6 +19,15 @@ SCALE_SHIFTS = (0.0, 3.0)
 class GaussianProcess(GramEstimator):
     """Base with `theta`, `optimize`, `n_restarts`, `max_evals`, `bounds` and `hyperprior`."""
 
+    _parameter_constraints: ClassVar[dict] = GramEstimator._parameter_constraints | {
+        "theta": ["array-like", None],
+        "optimize": ["boolean"],
+        "n_restarts": [Interval(Integral, 0, None, closed="left")],
+        "max_evals": [Interval(Integral, 1, None, closed="left"), None],
+        "bounds": ["array-like"],
+        "hyperprior": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
     def _start(self, n_parameters: int) -> np.ndarray:
         if self.theta is None:
             return np.zeros(n_parameters)
@@ -28,12 +39,20 @@ class GaussianProcess(GramEstimator):
             )
         return theta
 
+    def _limits(self) -> np.ndarray:
+        limits = np.asarray(self.bounds, dtype=float)
+        if limits.shape != (2,) or not limits[0] < limits[1]:
+            raise ValueError(
+                f"'bounds' must be (lowest, highest) log hyper-parameter; got {self.bounds!r}."
+            )
+        return limits
+
     def _climb(self, objective: Objective, start: np.ndarray, center: float = 0.0) -> Optimum:
         """Maximise the evidence, or evaluate it if not `optimize`; bounds shift by `center`."""
         if not self.optimize:
             value, _ = objective(start)
             return Optimum(start, value, np.array([value]))
-        bounds = np.tile(np.asarray(self.bounds, dtype=float) + center, (len(start), 1))
+        bounds = np.tile(self._limits() + center, (len(start), 1))
         starts = [start]
         # Where evaluations are rationed none is spent on looking around.
         if self.max_evals is None:

@@ -1,9 +1,9 @@
 """GPRegressor: Gaussian process regression, scale and noise by evidence."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from voxprior.algebra import blas_threads_for
@@ -63,6 +63,10 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     array([2.])
     """
 
+    _parameter_constraints: ClassVar[dict] = GaussianProcess._parameter_constraints | {
+        "center_targets": ["boolean"],
+    }
+
     def __init__(
         self,
         kernel="linear",
@@ -103,6 +107,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         """PRoNTo's settings: raw scale, start at log 1, 20 evaluations."""
         return cls(normalize=False, max_evals=20, bounds=(-20.0, 20.0))
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit by maximising the evidence."""
         X = self._read(X, reset=True)
@@ -134,8 +139,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             is_scale = self._is_scale(len(start))[:-1]
             K0 = covariance(self._kernels(), start[:-1], problem.gram, problem.rows, problem.rows)
             best = best_scale_and_noise(informative(spectrum(K0, self.targets_)), RATIOS)
-            limits = np.asarray(self.bounds) + np.log(spread)
-            log_scale, log_noise = np.clip(best, *limits)
+            log_scale, log_noise = np.clip(best, *(self._limits() + np.log(spread)))
             start = np.append(log_scale * is_scale, log_noise)
             if problem.n_parameters == 1 and self.hyperprior is None:
                 return start, np.array([problem(start)[0]])

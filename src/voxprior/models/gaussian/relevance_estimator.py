@@ -1,10 +1,12 @@
 """RVMClassifier and RVMRegressor: few relevant samples or voxels, chosen by evidence."""
 
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -89,6 +91,11 @@ class RVMClassifier(ClassifierMixin, RelevanceEstimator):
     array([4])
     """
 
+    _parameter_constraints: ClassVar[dict] = RelevanceEstimator._parameter_constraints | {
+        "multiclass": [StrOptions({"ovr", "softmax"})],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+    }
+
     def __init__(
         self,
         basis="kernel",
@@ -127,9 +134,9 @@ class RVMClassifier(ClassifierMixin, RelevanceEstimator):
         """Tipping's original: weights on samples and a bias, MacKay's updates, raw scale."""
         return cls(solver="mackay", normalize=False)
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Find the relevant samples or voxels."""
-        self._check_choices(multiclass=("ovr", "softmax"))
         X = self._read(X, reset=True)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -261,9 +268,9 @@ class RVMRegressor(RegressorMixin, RelevanceEstimator):
         """Tipping's original: weights on samples and a bias, MacKay's updates, raw scale."""
         return cls(solver="mackay", normalize=False)
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Find the relevant samples or voxels."""
-        self._check_choices()
         X = self._read(X, reset=True)
         y = column_or_1d(y, warn=True).astype(float)
         check_consistent_length(X, y)

@@ -20,16 +20,18 @@ R           precisions_         (K, n, n)
 """
 
 import warnings
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from voxprior.algebra import blas_threads_for
 from voxprior.models.gaussian.basis import Basis
 from voxprior.models.gaussian.gram import cross_gram, is_dask
-from voxprior.models.gaussian.kernels import Kernel, covariance
+from voxprior.models.gaussian.kernels import SHAPES, Kernel, covariance
 from voxprior.models.gaussian.relevance import Relevance, Targets, reestimate
 from voxprior.models.gaussian.similarity import LINEAR, GramEstimator
 
@@ -39,25 +41,20 @@ class RelevanceEstimator(GramEstimator):
 
     # One kernel of all features; these parameters of the Gaussian processes do not apply.
     regions, copy_X = None, False
+    _parameter_constraints: ClassVar[dict] = GramEstimator._parameter_constraints | {
+        "basis": [StrOptions({"kernel", "voxels"})],
+        "solver": [StrOptions({"fast", "em", "mackay"})],
+        "kernel": [StrOptions(set(SHAPES))],
+        "length_scale": [Interval(Real, 0, None, closed="neither")],
+        "column_cost": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither"), None],
+    }
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.basis == "kernel" and self.kernel == "precomputed"
         return tags
-
-    def _check_choices(self, **more: tuple[str, ...]) -> None:
-        allowed = {"basis": ("kernel", "voxels"), "solver": ("fast", "em", "mackay"), **more}
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise ValueError(
-                    f"The '{name}' parameter of {type(self).__name__} must be one of "
-                    f"{', '.join(values)}. Got {getattr(self, name)!r} instead."
-                )
-        if not isinstance(self.kernel, str):
-            raise ValueError(
-                f"{type(self).__name__} takes one kernel; got {self.kernel!r}. Sums of kernels are "
-                "for GPClassifier and GPRegressor."
-            )
 
     def _kernel(self) -> tuple[list[Kernel], np.ndarray]:
         """The one kernel and its hyper-parameters; the bias of a linear one is a column."""

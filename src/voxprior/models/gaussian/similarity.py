@@ -13,11 +13,13 @@ scale       gram_scale_         (M,)
 ==========  ==================  ==============
 """
 
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
 from voxprior.models.gaussian.gram import (
@@ -38,9 +40,20 @@ LINEAR = ("linear", "precomputed")
 class GramEstimator(BaseEstimator):
     """Base of the estimators of this family.
 
-    Subclasses have the parameters `kernel`, `regions`, `center`, `normalize`, `span`,
-    `offset`, `degree` and `copy_X`.
+    Subclasses have the parameters `kernel`, `regions`, `center`, `normalize`, `offset`, `degree`
+    and `copy_X`.
     """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [str, list, tuple],
+        "regions": ["array-like", None],
+        "center": ["boolean"],
+        "normalize": ["boolean"],
+        "offset": [Interval(Real, 0, None, closed="left")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "copy_X": ["boolean"],
+        "random_state": ["random_state"],
+    }
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
