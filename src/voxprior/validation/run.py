@@ -150,7 +150,7 @@ def run_tasks(
         joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
     )
     done: dict[int, Any] = {}
-    with _progress_bar(progress, name, len(todo)) as advance:
+    with _progress_bar(progress and bool(todo), name, len(todo)) as advance:
         stream = parallel(calls)
         try:
             for index, value in stream:
