@@ -250,31 +250,25 @@ def score_relabelled(
     """Score of the whole validation with the labels of one relabelling."""
     y = values[structure.labels(codes)]
     folds, _ = make_folds(estimator, X, y, groups, cv)
-    labels = tuple(classes.tolist())
-    tables = [
-        fold_table(
-            number,
-            fit_fold(
-                fold,
-                child,
-                estimator,
-                X,
-                y,
-                groups,
-                {},
-                classes,
-                False,
-                prepared=prepared,
-                with_values=score in NEED_VALUES,
-            ),
-            y,
-            groups,
-            labels,
-        )
-        for number, (fold, child) in enumerate(zip(folds, seed.spawn(len(folds))))
+    options = {"prepared": prepared, "with_values": score in NEED_VALUES}
+    outcomes = [
+        fit_fold(fold, child, estimator, X, y, groups, {}, classes, False, **options)
+        for fold, child in zip(folds, seed.spawn(len(folds)))
     ]
     task = "classification" if is_classifier(estimator) else "regression"
-    return score_predictions(pd.concat(tables, ignore_index=True), task, labels)[score]
+    labels = tuple(classes.tolist())
+    return score_predictions(_joined_table(outcomes, y, groups, labels), task, labels)[score]
+
+
+def _joined_table(outcomes, y, groups, labels) -> pd.DataFrame:
+    """Predictions of all folds in one table: of many small ones the making would cost more."""
+    test, y_pred = (
+        np.concatenate([getattr(o, name) for o in outcomes]) for name in ("test", "y_pred")
+    )
+    values = None if outcomes[0].values is None else np.concatenate([o.values for o in outcomes])
+    return fold_table(
+        0, outcomes[0]._replace(test=test, y_pred=y_pred, values=values), y, groups, labels
+    )
 
 
 class Comparison(NamedTuple):
