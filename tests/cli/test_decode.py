@@ -167,6 +167,16 @@ def test_audit_findings_stop_or_warn(refused, run, study, tmp_path, bare_report)
     assert result.exit_code == 0, result.output
 
 
+def test_an_allowed_finding_stops_no_permutation_test(refused, run, study, maps, bare_report):
+    (maps / "sub-03_map.nii.gz").write_bytes((maps / "sub-01_map.nii.gz").read_bytes())
+    fixed = ["decode", *study, "--model", "logistic", "--permutations", 5]
+    fixed += ["--split", "jackknife", "--out", maps.parent / "out"]
+    assert "--allow duplicate-images" in refused(*fixed)
+    result = run(*fixed, "--allow", "duplicate-images")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("leave-one-out") == 1  # a warning, told once
+
+
 def test_bad_input_is_one_line(refused, study, runs, mask, maps, tmp_path):
     out = ["--out", tmp_path / "out"]
     events = sorted(runs.glob("*_events.tsv"))

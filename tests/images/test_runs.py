@@ -199,8 +199,12 @@ def test_bad_input(run_path, maps, mask_path, save, rng):
         load_runs(run_path, ["a.tsv", "b.tsv"], **options)
     with pytest.raises(ValueError, match=r"Give events= .* or labels="):
         load_runs(run_path, **options)
-    with pytest.raises(ValueError, match="'tree' have no trial"):
+    with pytest.raises(ValueError, match=r"'tree' have no trial .* are face, house"):
         load_runs(run_path, labels=LABELS, conditions=["face", "tree"], **options)
+    late = ["rest"] * 2 + ["face"] * 4 + ["rest"] * 12 + ["house"] * 2
+    chosen = {"conditions": ["face", "house"], "unit": "window", "window": 4}
+    with pytest.raises(ValueError, match=r"No trial is left of 'house': .* past the end"):
+        load_runs(run_path, labels=late, **chosen, **options)
     with pytest.raises(ValueError, match="No trial is left: no block has a wanted label"):
         load_runs(run_path, labels=["rest"] * 20, **options)
     with pytest.raises(ValueError, match="unit='window' needs window=T"):

@@ -146,9 +146,11 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> 
     """Learning curve of the models; None for numbers, which have no scans a class."""
     from voxprior.decoder import prepared
     from voxprior.validation import learning_curve
+    from voxprior.validation.audit import SEVERITY
 
     if kind_of(data.y) == "regressor":
         return None
+    # The same scans were audited when the models were tested.
     curve = learning_curve(
         {name: prepared(make_model(name), data) for name in chosen},
         rows_of(data),
@@ -158,6 +160,7 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> 
         n_jobs=testing.jobs,
         random_state=testing.seed,
         progress=True,
+        allow=list(SEVERITY),
     )
     if not curve.complete:
         raise KeyboardInterrupt

@@ -106,14 +106,19 @@ def load_runs(
     if images is None:
         images = fit_image_space(sources, **settings)
     quiet = (rest,) if isinstance(rest, str) else tuple(rest)
-    timings = _one_each(labels if events is None else events, sources, labels is not None)
+    given = _one_each(labels if events is None else events, sources, labels is not None)
     tables = _confounds_each(confounds, sources)
     if groups is not None and len(groups) != len(sources):
         raise ValueError(f"groups must have one value a file, {len(sources)}. Got {len(groups)}.")
+    timings = [
+        _timing(one, events is not None, source, images, delay, label_column)
+        for one, source in zip(given, sources)
+    ]
+    if label_column is not None:
+        _check_conditions(conditions, timings, quiet)
     cuts: list[Cut] = []
     run_names: list[Any] = []
-    for number, source in enumerate(sources):
-        timing = _timing(timings[number], events is not None, source, images, delay, label_column)
+    for number, (source, timing) in enumerate(zip(sources, timings)):
         cuts += _cut_file(
             source, timing, tables[number], images, quiet, conditions, unit, window, label_column
         )
@@ -268,7 +273,9 @@ def _assemble(
             "No trial is left: " + (dropped[0] if dropped else "no block has a wanted label") + "."
         )
     labels = [label for c in cuts for label in c.labels]
-    _check_conditions(labels, trials)
+    lost = sorted(set(trials["conditions"] or []) - set(labels))
+    if lost and trials["label_column"] is not None:
+        raise ValueError(f"No trial is left of {', '.join(map(repr, lost))}: {dropped[0]}.")
     offsets = np.cumsum([0] + [max(c.blocks, default=-1) + 1 for c in cuts[:-1]])
     blocks = np.concatenate([np.array(c.blocks, int) + o for c, o in zip(cuts, offsets)])
     by_run = np.repeat(np.array(runs), counts)
@@ -291,7 +298,14 @@ def _assemble(
     )
 
 
-def _check_conditions(labels: list[str | None], trials: dict[str, Any]) -> None:
-    absent = sorted(set(trials["conditions"] or []) - {label for label in labels if label})
-    if absent and trials["label_column"] is not None:
-        raise ValueError(f"conditions {', '.join(map(repr, absent))} have no trial in these runs.")
+def _check_conditions(
+    conditions: Sequence[str] | None, timings: list[Timing], rest: tuple[str, ...]
+) -> None:
+    """Refuse a condition that no block has, before any image is read."""
+    known = {block.label for timing in timings for blocks in timing.blocks for block in blocks}
+    absent = sorted(set(conditions or []) - known)
+    if absent:
+        raise ValueError(
+            f"conditions {', '.join(map(repr, absent))} have no trial in these runs. There are "
+            f"{', '.join(sorted(str(label) for label in known - {None, *rest}))}."
+        )

@@ -206,8 +206,8 @@ def _leave_one_out(y, folds) -> Found:
         yield (
             "leave-one-out",
             "Classes are balanced and every test set holds one class, so training always has less "
-            "of the class that is tested, and chance comes out below chance: take one of each "
-            "class out together, LeaveOnePerClassOut.",
+            "of the class that is tested, and noise scores below chance: take one of each class "
+            "out together, LeaveOnePerClassOut.",
         )
 
 
