@@ -12,8 +12,8 @@ from voxprior.models.gaussian.kernels import covariance, parameter_names, scale_
 from voxprior.models.gaussian.similarity import GramEstimator
 from voxprior.models.gaussian.weights import WeightMaps, weight_maps
 
-# Log scales tried before climbing: a start at s ≪ 1 may sit on the plateau where f = 0. Where voxels
-# outnumber scans by far, classes are separable and the evidence is flat from about 5 on.
+# Log scales tried before climbing: a start at s ≪ 1 may sit on the plateau where f = 0. Where
+# voxels outnumber scans by far, classes are separable and the evidence is flat from about 5 on.
 SCALE_SHIFTS = (0.0, 3.0, 5.0)
 
 

@@ -76,7 +76,7 @@ class RelevanceEstimator(GramEstimator):
 
     def _solve(self, basis: Basis, targets: Targets) -> Relevance:
         """Run the chosen solver."""
-        with blas_threads_for(basis.n_columns):
+        with blas_threads_for(basis.n_rows):
             return self._run(basis, targets)
 
     def _run(self, basis: Basis, targets: Targets) -> Relevance:
