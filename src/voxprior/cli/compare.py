@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.choice import after_choice, caution
+from voxprior.cli.choice import caution
 from voxprior.cli.errors import one_line, say
 from voxprior.cli.folder import FOLDS, output_folder
 from voxprior.cli.models import (
@@ -177,6 +177,7 @@ def _write(
 ) -> str:
     """Write tables and the report of the best family; returns what to keep in mind about it."""
     from voxprior.decoder import Decoder
+    from voxprior.validation import score_after_choice
     from voxprior.validation.result import plain
 
     own = comparison[~comparison["baseline"]]
@@ -205,7 +206,7 @@ def _write(
         "models": comparison.to_dict("records"),
         "failed": failures,
         "best": best,
-        "best_corrected_for_choice": after_choice(rivals),
+        "best_corrected_for_choice": score_after_choice(rivals),
         "scores": told(results[best]),
     }
     (folder / "comparison.json").write_text(json.dumps(plain(content), indent=1), "utf-8")

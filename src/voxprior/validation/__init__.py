@@ -1,6 +1,7 @@
 """Estimator and data to a Result: splits, the one parallel loop, audit, inference."""
 
 from voxprior.validation.audit import AuditError, AuditWarning, Finding, audit
+from voxprior.validation.choice import score_after_choice
 from voxprior.validation.covariates import (
     CovariateCoding,
     CovariateRemoval,
@@ -53,5 +54,6 @@ __all__ = [
     "learning_curve",
     "permutation_test",
     "relabelling",
+    "score_after_choice",
     "with_covariates",
 ]
