@@ -304,3 +304,13 @@ def test_wrong_numbers_are_explained(rng, estimator, wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=f"'{name}'"):
         estimator(**wrong).fit(rng.normal(size=(6, 4)), [0, 1] * 3)
+
+
+@pytest.mark.parametrize("estimator", [GPClassifier, GPRegressor])
+def test_scans_are_copied_only_on_request(rng, estimator):
+    X, new = rng.normal(size=(10, 6)), rng.normal(size=(3, 6))
+    own, shared = (estimator(copy_X=copy).fit(X, [0, 1] * 5) for copy in (True, False))
+    assert shared.X_fit_ is X
+    before = own.predict(new)
+    X[:] = 0.0
+    np.testing.assert_array_equal(own.predict(new), before)

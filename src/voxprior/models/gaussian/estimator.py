@@ -84,7 +84,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     random_state : int, RandomState or None
         Seed of draws and restarts.
     copy_X : bool
-        Copy the training scans; memory-mapped and dask arrays are never copied.
+        Copy the training scans, which predictions need: for arrays that will be changed in place
+        after the fit. Memory-mapped and dask arrays are never copied.
 
     Attributes
     ----------
@@ -151,7 +152,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         averaging="auto",
         n_draws=1024,
         random_state=0,
-        copy_X=True,
+        copy_X=False,
     ):
         self.kernel = kernel
         self.likelihood = likelihood

@@ -84,7 +84,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         offset=1.0,
         degree=2,
         random_state=0,
-        copy_X=True,
+        copy_X=False,
     ):
         self.kernel = kernel
         self.optimize = optimize
@@ -142,7 +142,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             log_scale, log_noise = np.clip(best, *(self._limits() + np.log(spread)))
             start = np.append(log_scale * is_scale, log_noise)
             if problem.n_parameters == 1 and self.hyperprior is None:
-                return start, np.array([problem(start)[0]])
+                return start, np.array([problem.posterior(start).log_evidence])
         optimum = self._climb(problem, start, float(np.log(spread)))
         return optimum.theta, optimum.path
 
