@@ -35,8 +35,8 @@ lint: $(VENV)/.has-dev  ## format, rules, types, import directions
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.has-bench  ## race the peers; tables land in benchmarks/speed
-	for family in sharing fields boosting gaussian network; do \
-	  $(BIN)/python -m benchmarks.speed.$$family || exit 1; done
+	for race in sharing fields boosting gaussian network permutation; do \
+	  $(BIN)/python -m benchmarks.speed.$$race || exit 1; done
 
 docs: $(VENV)/.has-docs  ## build docs/_build/html, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
