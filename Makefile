@@ -25,8 +25,9 @@ test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chrom
 	  else echo "Chromium is needed: install the packages chromium and chromium-driver" >&2; exit 1; fi; }
 	$(BIN)/python -m pytest -q -m browser tests
 
+# Two versions of numba do not share a cache of compiled code.
 test-minimum: .venv-minimum/.has-test  ## the fast suite on the lowest versions pyproject.toml allows
-	$(subst $(BIN),.venv-minimum/bin,$(PYTEST))
+	NUMBA_CACHE_DIR=.venv-minimum/numba $(subst $(BIN),.venv-minimum/bin,$(PYTEST))
 
 lint: $(VENV)/.has-dev  ## format, rules, types, import directions
 	$(BIN)/ruff format --check .
