@@ -132,7 +132,8 @@ def _print(
         found = {"rows": rows, "best": best, "caution": warned}
         print(json.dumps(found | {"folder": str(out), "report": str(page)}))
         return
-    table = Table(caption="chance: accuracy .50, log-loss .69")
+    told = "chance: accuracy .50, log-loss .69; seconds of a first run include compiling"
+    table = Table(caption=told)
     table.add_column("model")
     for column in ("accuracy", "log-loss", "seconds"):
         table.add_column(column, justify="right")
