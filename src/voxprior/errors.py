@@ -1,0 +1,97 @@
+"""Errors that every front end can put into its own words.
+
+An error carries four fields: what is wrong, what was expected, what was got, and a remedy. Where a
+text names something that the user can set, it is marked by `option`, and each front end writes the
+mark as its users do:
+
+    option("resample", True)      Python: resample=True      command line: --resample
+    option("means", "all")        Python: means='all'        command line: --set means=all
+
+`in_python` writes the marks for Python, which is what ``str(error)`` shows; the command line has
+its own writer in `voxprior.cli.errors`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+MARK = re.compile("\u27e6([a-z_]+)(?:=(.*?))?\u27e7")
+_NAME_ALONE = object()
+
+
+def option(name: str, value: Any = _NAME_ALONE) -> str:
+    """Mark something that the user can set, alone or with the value that it has or should have.
+
+    >>> in_python(f"Give {option('mask')}, or {option('means', 'all')}.")
+    "Give mask, or means='all'."
+    """
+    return f"\u27e6{name}\u27e7" if value is _NAME_ALONE else f"\u27e6{name}={value!r}\u27e7"
+
+
+def rewrite(text: str, write: Callable[[str, str | None], str]) -> str:
+    """Replace every mark of a text by what ``write(name, value)`` returns."""
+    return MARK.sub(lambda found: write(found[1], found[2]), text)
+
+
+def in_python(text: str) -> str:
+    """Write the marks of a text as keyword arguments."""
+    return rewrite(text, lambda name, value: name if value is None else f"{name}={value}")
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, a sentence without its full stop.
+    expected, got : str, optional
+        What was expected, and what was there instead.
+    remedy : str, optional
+        What to do, a sentence without its full stop.
+
+    Examples
+    --------
+    >>> print(InputError("y has one class", expected="two or more", got="'face' only",
+    ...                  remedy=f"Check the labels, or set {option('split', 'groups')}"))
+    y has one class. Expected two or more, got 'face' only. Check the labels, or set split='groups'.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: str | None = None,
+        got: str | None = None,
+        remedy: str | None = None,
+    ):
+        super().__init__(what)
+        self.what, self.expected, self.got, self.remedy = what, expected, got, remedy
+
+    @property
+    def marked(self) -> str:
+        """The whole text, with its marks."""
+        if self.expected and self.got:
+            seen = f"Expected {self.expected}, got {self.got}"
+        elif self.expected or self.got:
+            seen = f"Expected {self.expected}" if self.expected else f"Got {self.got}"
+        else:
+            seen = None
+        return " ".join(f"{part}." for part in (self.what, seen, self.remedy) if part)
+
+    def __str__(self) -> str:
+        return in_python(self.marked)
+
+    def __reduce__(self):
+        fields = {"expected": self.expected, "got": self.got, "remedy": self.remedy}
+        return _rebuild, (type(self), self.what, fields)
+
+
+class InputTypeError(InputError, TypeError):
+    """Something the user gave is of the wrong type."""
+
+
+def _rebuild(kind: type[InputError], what: str, fields: dict[str, Any]) -> InputError:
+    return kind(what, **fields)
