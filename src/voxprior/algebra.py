@@ -11,17 +11,26 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import log_softmax
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Cholesky", "blas_threads_for", "cholesky", "cholesky_logdet", "log_softmax_rows"]
+__all__ = [
+    "Cholesky",
+    "blas_threads_for",
+    "cholesky",
+    "cholesky_logdet",
+    "launch",
+    "log_softmax_rows",
+]
 
 # Jitter relative to the mean of the diagonal: first a few units of rounding, at last a change of
 # the model that the caller should not be given in silence.
@@ -29,6 +38,9 @@ FIRST_JITTER = 1e-12
 LAST_JITTER = 1e-4
 # Matrices with fewer rows are factorised faster by one thread than by several that wait.
 MANY_ROWS = 512
+# Multiply-adds below which a parallel kernel runs on the calling thread: waking others costs more
+# than they bring, much more on a busy machine.
+SMALL_WORK = 2_000_000
 
 
 def log_softmax_rows(log_joint: ArrayLike) -> NDArray[np.float64]:
@@ -134,3 +146,27 @@ def blas_threads_for(n_rows: int) -> AbstractContextManager:
 def _controller() -> ThreadpoolController:
     """Finding the libraries takes milliseconds, so it is done once."""
     return ThreadpoolController()
+
+
+def launch(kernel: Callable[..., None], work: int, *arguments: Any) -> None:
+    """Call a parallel numba kernel that has about ``work`` multiply-adds to do.
+
+    Small work stays on one thread. Kernels sum in blocks of fixed size, so that results do not
+    depend on the number of threads.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> launch(lambda: seen.append(numba.get_num_threads()), 1_000)
+    >>> seen
+    [1]
+    """
+    threads = numba.get_num_threads()
+    if work >= SMALL_WORK:
+        kernel(*arguments)
+        return
+    numba.set_num_threads(1)
+    try:
+        kernel(*arguments)
+    finally:
+        numba.set_num_threads(threads)

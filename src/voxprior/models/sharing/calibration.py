@@ -49,8 +49,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from voxprior.algebra import launch
 from voxprior.models.sharing.statistics import ClassStatistics
-from voxprior.models.sharing.threads import launch
 
 _BLOCK = 1024
 # Residuals that the effective number of features is worth as a prior on the overdispersion.

@@ -45,8 +45,8 @@ import numpy as np
 from numba import njit, prange
 from scipy import sparse
 
+from voxprior.algebra import launch
 from voxprior.models.sharing.groups import members
-from voxprior.models.sharing.threads import launch
 
 # Voxels a thread handles before it asks for more.
 _VOXELS = 256

@@ -21,7 +21,7 @@ Reference: M. Palatucci, T. M. Mitchell, ECML/PKDD 2007, equation (1).
 import numpy as np
 from numba import njit, prange
 
-from voxprior.models.sharing.threads import launch
+from voxprior.algebra import launch
 
 _BLOCK = 1024
 

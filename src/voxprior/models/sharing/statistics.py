@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from voxprior.models.sharing.threads import launch
+from voxprior.algebra import launch
 
 # Columns a thread handles at once: 40 float32 rows of 1024 columns stay in its second-level cache,
 # so that the second look at them (for M2) does not read memory again.
