@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from voxprior.kernels import GaussianOperator, GridGaussian, PointGaussian
-from voxprior.neighbours import (
+from voxprior.space.kernels import GaussianOperator, GridGaussian, PointGaussian
+from voxprior.space.graphs import (
     STEP_AXES,
     connectivity_steps,
     grid_graph,

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.ndimage import correlate1d
 from sklearn.base import BaseEstimator, clone
 
-from voxprior.kernels import PointGaussian
+from voxprior.space.kernels import PointGaussian
 from voxprior.space import VoxelSpace
 
 masks = arrays(bool, st.tuples(*[st.integers(1, 5)] * 3)).filter(np.any)
@@ -131,7 +131,7 @@ def test_neighbours_do_not_wrap_around_the_edges():
 def test_blocks_of_the_neighbour_table_join_up(monkeypatch, rng):
     mask = rng.random((6, 5, 4)) < 0.5
     whole = VoxelSpace.from_mask(mask).adjacency()
-    monkeypatch.setattr("voxprior.neighbours.TABLE_ELEMENTS", 100)
+    monkeypatch.setattr("voxprior.space.graphs.TABLE_ELEMENTS", 100)
     assert (VoxelSpace.from_mask(mask).adjacency() != whole).nnz == 0
 
 
@@ -204,7 +204,7 @@ def test_grid_kernel_is_a_separable_correlation_then_the_mask(rng):
 
 def test_point_kernel_in_blocks_is_exact(monkeypatch, rng):
     points = rng.normal(size=(23, 3))
-    monkeypatch.setattr("voxprior.kernels.BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr("voxprior.space.kernels.BLOCK_ELEMENTS", 100)
     operator = VoxelSpace.from_coordinates(points).gaussian(0.8)
     assert isinstance(operator, PointGaussian)
     G = naive_kernel(points, 0.8)
