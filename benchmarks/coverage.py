@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 
-from benchmarks.tables import machine, save
+from voxprior.papers.tables import machine, save
 from voxprior.validation import (
     FewShotSplit,
     Interval,

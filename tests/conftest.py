@@ -20,13 +20,11 @@ def rng():
 @pytest.fixture(scope="session")
 def data_folder():
     """Find a real data set by name, or skip with the reason where it is absent."""
-    default = Path(__file__).resolve().parents[2] / "shared" / "data"
-    root = Path(os.environ.get("VOXPRIOR_DATA", default))
+    root = os.environ.get("VOXPRIOR_DATA")
 
     def find(name):
-        path = root / name
-        if not path.is_dir():
+        if not root or not (Path(root) / name).is_dir():
             pytest.skip(f"real data set '{name}' is absent: set VOXPRIOR_DATA to its folder")
-        return path
+        return Path(root) / name
 
     return find

@@ -16,9 +16,9 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.metrics import average_precision_score
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.measure import measure
-from benchmarks.tables import machine, markdown, save
 from voxprior import SpatialBoostingClassifier, VoxelSpace
+from voxprior.papers.measure import measure
+from voxprior.papers.tables import machine, markdown, save
 from voxprior.simulate import blobs
 
 SHAPES = {10_000: (20, 25, 20), 80_000: (40, 50, 40), 1_500_000: (100, 125, 120)}

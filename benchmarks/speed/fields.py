@@ -19,14 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoCV
 from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import measure
-from benchmarks.tables import machine, save
 from voxprior import RandomFieldClassifier
 from voxprior.models.fields.compression import compress_field, noise_from_strength
 from voxprior.models.fields.dual import dual_system, solve_field
 from voxprior.models.fields.kalman import kalman_filter
 from voxprior.models.fields.likelihood import log_partition
 from voxprior.models.fields.online import Schedule, filter_scans
+from voxprior.papers.measure import measure
+from voxprior.papers.tables import machine, save
 from voxprior.validation import MonteCarloLeaveOnePerClassOut
 
 GAMMA, RHO, N_PSEUDO = 10.0, 1.0, 40

@@ -20,9 +20,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import Measured, measure
-from benchmarks.tables import machine, save
 from voxprior import GPClassifier, GPRegressor, RVMClassifier, RVMRegressor
+from voxprior.papers.measure import Measured, measure
+from voxprior.papers.tables import machine, save
 
 HERE = Path(__file__).parent
 LONG = 10.0

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.measure import measure
-from benchmarks.tables import machine, save
 from voxprior import InverseTreeClassifier, VoxelSpace
 from voxprior.bits import pack
 from voxprior.models.network.bdeu import best, family, gains
 from voxprior.models.network.jackknife import leave_one_out_paths
 from voxprior.models.network.tree import Rules, beliefs_of, latent_states, learn, search
+from voxprior.papers.measure import measure
+from voxprior.papers.tables import machine, save
 from voxprior.simulate import latent_clusters
 
 # Hours, as the paper gives them for a Silicon Graphics Origin.

@@ -12,8 +12,8 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.tables import machine, save
 from voxprior import FeatureSharingNB, VoxelSpace
+from voxprior.papers.tables import machine, save
 from voxprior.validation import permutation, permutation_test
 
 # Grid, runs, scans a run, relabellings timed.

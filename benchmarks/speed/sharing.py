@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import measure
-from benchmarks.tables import machine, save
 from voxprior import FeatureSharingNB, VoxelSpace
+from voxprior.papers.measure import measure
+from voxprior.papers.tables import machine, save
 
 HERE = Path(__file__).parent
 SIZES = {"80,000": ((25, 20, 10), 16), "1,500,000": ((50, 50, 40), 15)}

@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.ndimage import correlate1d
 from sklearn.base import BaseEstimator, clone
 
-from voxprior.space.kernels import PointGaussian
 from voxprior.space import VoxelSpace
+from voxprior.space.kernels import PointGaussian
 
 masks = arrays(bool, st.tuples(*[st.integers(1, 5)] * 3)).filter(np.any)
 few = settings(max_examples=25, deadline=None)
@@ -293,7 +293,7 @@ def test_spaces_are_values(space):
     assert not again.sites.flags.writeable
     stored = skops.io.dumps(space)
     unknown = skops.io.get_untrusted_types(data=stored)
-    assert unknown == ["voxprior.space.VoxelSpace"]
+    assert unknown == ["voxprior.space.voxelspace.VoxelSpace"]
     restored = skops.io.loads(stored, trusted=unknown)
     assert restored == space
     assert restored.shape == space.shape

@@ -1,12 +1,13 @@
 """``voxprior reproduce``: run the experiments of the papers again, beside the published figures."""
 
 import ast
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from voxprior.errors import InputError
 
 
 def reproduce(
@@ -17,10 +18,13 @@ def reproduce(
         Path | None, typer.Option(help="Folder of the real data sets, for papers that use them.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for tables and figures.")
+    ] = None,
 ) -> None:
     """Reproduce a paper: its experiment on simulated or real data, published figures beside ours.
 
-    Runs benchmarks/papers of a source checkout and writes its tables there.
+    Prints its tables; with --out they are written there too, with the figures.
 
     For instance:
 
@@ -28,40 +32,26 @@ def reproduce(
 
         voxprior reproduce palatucci2007 --quick
     """
-    root = checkout()
-    papers = described(root / "benchmarks" / "papers")
+    papers = described()
     if paper is None:
         for name, text in papers.items():
             typer.echo(f"{name:<24}{text}")
         return
     if paper not in papers:
-        raise ValueError(f"unknown paper '{paper}': choose one of {', '.join(papers) or 'none'}.")
+        raise InputError(
+            f"There is no paper '{paper}'", expected=f"one of {', '.join(papers) or 'none'}"
+        )
     if data is not None and not data.is_dir():
         raise FileNotFoundError(f"{data}: no such folder of data sets.")
-    arguments = ([] if data is None else ["--data", str(data)]) + (["--quick"] if quick else [])
-    sys.path.insert(0, str(root))
-    try:
-        import_module(f"benchmarks.papers.{paper}.run").main(arguments)
-    finally:
-        sys.path.remove(str(root))
+    given = {"--data": data, "--out": out}
+    arguments = [text for name, value in given.items() if value for text in (name, str(value))]
+    run = import_module(f"voxprior.papers.{paper}.run")
+    run.main(arguments + (["--quick"] if quick else []))
 
 
-def checkout() -> Path:
-    """Return the root of the source checkout that this package runs from."""
-    import voxprior
-
-    root = Path(voxprior.__file__).resolve().parents[2]
-    if not (root / "benchmarks" / "papers").is_dir():
-        raise FileNotFoundError(
-            "Papers are reproduced from a source checkout, which has a folder benchmarks beside "
-            f"src; there is none at {root}. Get the sources and install them with "
-            "pip install --editable."
-        )
-    return root
-
-
-def described(folder: Path) -> dict[str, str]:
+def described() -> dict[str, str]:
     """Names of the papers with the first line that each says of itself; nothing is imported."""
+    folder = Path(__file__).parents[1] / "papers"
     return {
         script.parent.name: _first_line(script.parent / "__init__.py")
         for script in sorted(folder.glob("*/run.py"))

@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from voxprior.space.kernels import GaussianOperator, GridGaussian, PointGaussian
 from voxprior.space.graphs import (
     STEP_AXES,
     connectivity_steps,
@@ -32,6 +31,7 @@ from voxprior.space.graphs import (
     pair_graph,
     radius_steps,
 )
+from voxprior.space.kernels import GaussianOperator, GridGaussian, PointGaussian
 
 __all__ = ["VoxelSpace"]
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from benchmarks.papers.xiang2009 import rivals, run
-from benchmarks.papers.xiang2009.arms import morans_i
 from benchmarks.speed import boosting as speed
 from sklearn.metrics import average_precision_score
 
 from voxprior import VoxelSpace
+from voxprior.papers.xiang2009 import rivals, run
+from voxprior.papers.xiang2009.arms import morans_i
 
 
 def test_quick_reproduction_fills_every_table():

@@ -248,7 +248,7 @@ def test_survives_saving(data):
 def test_spatial_penalty_gathers_the_map_on_real_scans(data_folder):
     """Haxby faces against houses: important voxels are neighbours, beyond what controls show."""
     data_folder("haxby_vt")
-    from benchmarks.datasets import haxby_vt, standardize_by
+    from voxprior.papers.datasets import haxby_vt, standardize_by
 
     patterns = haxby_vt(volumes=False)
     keep = np.isin(patterns.y, ["face", "house"])

@@ -1,9 +1,10 @@
 """The benchmarks of the family run, in their short form, and say what they should."""
 
 import pytest
-from benchmarks.papers.carmi2009 import arms
-from benchmarks.papers.carmi2009 import run as carmi2009
 from benchmarks.speed import fields as speed
+
+from voxprior.papers.carmi2009 import arms
+from voxprior.papers.carmi2009 import run as carmi2009
 
 
 def test_published_numbers():

@@ -1,15 +1,14 @@
 """The benchmarks of the Gaussian family run, in their quick form, and show what they claim."""
 
 import numpy as np
-from benchmarks.papers.rao2017 import claims
-from benchmarks.papers.rao2017 import run as rao2017
 from benchmarks.speed import gaussian as speed
+
+from voxprior.papers.rao2017 import claims
+from voxprior.papers.rao2017 import run as rao2017
 
 
 def test_claims_run(tmp_path):
-    tables = rao2017.main(
-        ["--quick", "--output", str(tmp_path / "r.md"), "--figures", str(tmp_path)]
-    )
+    tables = rao2017.main(["--quick", "--out", str(tmp_path)])
     assert (tmp_path / "evidence.png").exists()
     for row in tables["Reject: accuracy among the most confident"]:
         assert row["accuracy, 25% answered"] > row["accuracy, 100% answered"]

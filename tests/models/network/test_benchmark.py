@@ -3,15 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.papers.chen2005 import run
-from benchmarks.papers.chen2005.comparators import COMPARATORS, predict
-from benchmarks.papers.chen2005.data import simulate
-from benchmarks.papers.chen2005.folds import choose, probabilities
-from benchmarks.papers.chen2005.prism import UNCLASSIFIED, Prism
 from benchmarks.speed import network as speed
 
 from voxprior import InverseTreeClassifier
 from voxprior.bits import pack, unpack
+from voxprior.papers.chen2005 import run
+from voxprior.papers.chen2005.comparators import COMPARATORS, predict
+from voxprior.papers.chen2005.data import simulate
+from voxprior.papers.chen2005.folds import choose, probabilities
+from voxprior.papers.chen2005.prism import UNCLASSIFIED, Prism
 
 
 def test_the_paper_in_a_small_brain(capsys):

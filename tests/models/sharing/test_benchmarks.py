@@ -2,18 +2,16 @@
 
 import numpy as np
 import pytest
-from benchmarks.papers.palatucci2007 import fewshot, run
 from benchmarks.speed import sharing
 from scipy.io import savemat
 
+from voxprior.papers.palatucci2007 import fewshot, run
 from voxprior.simulate import time_courses
 
 
 @pytest.mark.slow
 def test_paper(tmp_path):
-    sections = run.main(
-        ["--quick", "--output", str(tmp_path / "results.md"), "--figures", str(tmp_path)]
-    )
+    sections = run.main(["--quick", "--out", str(tmp_path)])
     claims = sections["Claims, on simulated subjects"]
     assert len(claims) == 4
     assert all(row["all voxels"] == row["region"] == "holds" for row in claims)
@@ -53,7 +51,7 @@ def test_original_files(tmp_path):
 @pytest.mark.slow
 def test_few_shot(data_folder, tmp_path):
     data_folder("haxby_vt")
-    rows = fewshot.main(["--quick", "--output", str(tmp_path / "fewshot.md")])
+    rows = fewshot.main(["--quick", "--out", str(tmp_path)])
     methods = [row["method"] for table in rows.values() for row in table]
     assert "**few_shot_decoder**" in methods
 

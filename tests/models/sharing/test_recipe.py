@@ -52,7 +52,7 @@ def test_without_neighbours_means_are_drawn_toward_the_run_mean():
 def test_beats_stock_classifiers_on_real_runs(data_folder):
     """Haxby, two runs a class, pairs of categories: directions only."""
     data_folder("haxby_vt")
-    from benchmarks.datasets import haxby_vt
+    from voxprior.papers.datasets import haxby_vt
 
     data = haxby_vt()
     cleaned = np.empty(data.X.shape)

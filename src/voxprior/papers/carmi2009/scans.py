@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 from sklearn.model_selection import LeaveOneGroupOut
 
-from benchmarks import datasets
-from benchmarks.papers.carmi2009 import arms
 from voxprior.images import load_starplus
+from voxprior.papers import datasets
+from voxprior.papers.carmi2009 import arms
 from voxprior.simulate import time_courses
 from voxprior.validation import MonteCarloLeaveOnePerClassOut
 
@@ -35,10 +34,10 @@ def picture_or_sentence(quick: bool) -> list[dict]:
     return rows
 
 
-def original_files(folder: Path, quick: bool) -> list[dict]:
-    """The CMU protocol on ``data-starplus-*.mat`` files in a folder."""
+def original_files(quick: bool) -> list[dict]:
+    """The CMU protocol on the original StarPlus files, where they are."""
     rows = []
-    for path in sorted(folder.glob("data-starplus-*.mat")):
+    for path in datasets.starplus_files():
         data = load_starplus(path, rois=REGIONS)
         X = np.asarray(data.X).reshape(len(data.y), IMAGES, -1)
         for name in ("first image", "mean of images 1-16"):

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import average_precision_score
 
-from benchmarks.measure import measure
-from benchmarks.papers.xiang2009.arms import mean_sd, morans_i
 from voxprior import SpatialBoostingClassifier, VoxelSpace
 from voxprior.models.boosting.boost import Settings, boost
 from voxprior.models.boosting.penalty import make_penalty
 from voxprior.models.boosting.stumps import presort
+from voxprior.papers.measure import measure
+from voxprior.papers.xiang2009.arms import mean_sd, morans_i
 from voxprior.simulate import blobs
 
 

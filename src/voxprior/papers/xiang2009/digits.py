@@ -16,10 +16,10 @@ from scipy.stats import t as student_t
 from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from benchmarks.datasets import folder
-from benchmarks.papers.xiang2009.arms import arms, mean_sd
-from benchmarks.papers.xiang2009.rivals import RIVALS, t_map
 from voxprior import VoxelSpace
+from voxprior.papers.datasets import folder
+from voxprior.papers.xiang2009.arms import arms, mean_sd
+from voxprior.papers.xiang2009.rivals import RIVALS, t_map
 
 N_TRAIN = N_TEST = 100  # a class
 STAGES = (1, 10, 25, 50, 100, 200, -1)

@@ -11,7 +11,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.papers.chen2005.prism import Prism
+from voxprior.papers.chen2005.prism import Prism
 
 COMPARATORS: dict[str, Callable[[], Any]] = {
     "multilayer perceptron": lambda: MLPClassifier(

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.datasets import folder
-from benchmarks.papers.xiang2009.arms import arms, mean_sd
 from voxprior import VoxelSpace
+from voxprior.papers.datasets import folder
+from voxprior.papers.xiang2009.arms import arms, mean_sd
 
 HALF_WINDOW = 7
 EYES = np.arange(13, 29)

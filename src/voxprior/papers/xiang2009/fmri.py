@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 from sklearn.svm import SVC
 
-from benchmarks.datasets import haxby_vt, standardize_by
-from benchmarks.papers.xiang2009.arms import arms, mean_sd, morans_i
+from voxprior.papers.datasets import haxby_vt, standardize_by
+from voxprior.papers.xiang2009.arms import arms, mean_sd, morans_i
 from voxprior.simulate import blobs
 
 

@@ -1,7 +1,6 @@
 """Where the real data sets are and how they are read; they are never part of the project.
 
-They are looked for in the folder named by ``VOXPRIOR_DATA``, else in ``../shared/data`` beside the
-project.
+They are looked for in the folder named by the variable ``VOXPRIOR_DATA``.
 """
 
 import os
@@ -25,13 +24,20 @@ class Patterns(NamedTuple):
 
 def folder(name: str) -> Path:
     """The folder of one data set, or FileNotFoundError that says where it was looked for."""
-    default = Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = Path(os.environ.get("VOXPRIOR_DATA", default)) / name
-    if not path.is_dir():
+    root = os.environ.get("VOXPRIOR_DATA")
+    if not root or not (Path(root) / name).is_dir():
+        where = f"in {root}" if root else "because VOXPRIOR_DATA is not set"
         raise FileNotFoundError(
-            f"data set '{name}' not found at {path}: set VOXPRIOR_DATA to the folder that holds it"
+            f"data set '{name}' was not found {where}: set VOXPRIOR_DATA to the folder that holds "
+            "it."
         )
-    return path
+    return Path(root) / name
+
+
+def starplus_files() -> list[Path]:
+    """The original StarPlus files, in the folder ``starplus``; none where it is absent."""
+    root = Path(os.environ.get("VOXPRIOR_DATA") or os.devnull)
+    return sorted(root.glob("starplus/data-starplus-*.mat"))
 
 
 def haxby_vt(volumes: bool = True) -> Patterns:

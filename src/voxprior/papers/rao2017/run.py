@@ -1,23 +1,19 @@
 """The claims of the PRoNTo course on probabilistic models, shown on simulated and real scans.
 
-``python -m benchmarks.papers.rao2017.run [--data DIR] [--quick] [--figures DIR]``
+``python -m voxprior.papers.rao2017.run [--data DIR] [--quick] [--figures DIR]``
 
 The slides report no experiment; ``published.csv`` lists what they claim and how it is shown here.
 """
 
-import argparse
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import tables
-from benchmarks.papers.rao2017 import claims, decoding
 from voxprior import GPRegressor
+from voxprior.papers import tables
+from voxprior.papers.rao2017 import claims, decoding
 from voxprior.simulate import smooth_maps
-
-HERE = Path(__file__).parent
 
 
 def simulated(seeds: int, n: int, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -71,24 +67,22 @@ def figures(folder: Path, n: int, shape: tuple[int, ...]) -> None:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    """Write results.md and return its tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the real data sets")
-    parser.add_argument("--quick", action="store_true", help="small studies, in seconds")
-    parser.add_argument("--figures", type=Path, help="where to put the figures; none by default")
-    parser.add_argument("--output", type=Path, default=HERE / "results.md")
-    options = parser.parse_args(argv)
-    if options.data is not None:
-        os.environ["VOXPRIOR_DATA"] = str(options.data)
+    """Run the studies and return the tables; with --out they are written as results.md."""
+    options = tables.options(__doc__, argv)
     seeds, n, shape = (1, 40, (8, 8, 6)) if options.quick else (10, 100, (16, 16, 10))
     sections = simulated(seeds, n, shape) | real(options.quick)
-    if options.figures is not None:
-        figures(options.figures, n, shape)
+    if options.out is not None:
+        figures(options.out, n, shape)
     note = (
         f"Simulated: {seeds} studies of {n} training and {claims.N_TEST} test scans, "
         f"{np.prod(shape):,} voxels; means over studies. {tables.machine()}."
     )
-    tables.save(options.output, "Probabilistic pattern recognition", sections, note)
+    tables.save(
+        options.out and options.out / "results.md",
+        "Probabilistic pattern recognition",
+        sections,
+        note,
+    )
     return sections
 
 

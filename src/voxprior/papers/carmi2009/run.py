@@ -1,25 +1,21 @@
 """Reproduce the experiments of Carmi et al. 2009 on simulated and public data.
 
-python -m benchmarks.papers.carmi2009.run [--data DIR] [--quick] [--only SECTION ...]
+python -m voxprior.papers.carmi2009.run [--data DIR] [--quick] [--only SECTION ...]
 
-``--data`` names a folder with the original ``data-starplus-*.mat`` files; Haxby and finger7T are
-looked for where ``VOXPRIOR_DATA`` says. Finished sections are kept in results.json, so that one can
-be run again without the others; results.md is written from them.
+Finished sections are kept in results.json of the folder --out, so that one can be run again without
+the others; results.md is written from them.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-from benchmarks.papers.carmi2009 import arms, chain, choices, scans
-from benchmarks.tables import machine, save
+from voxprior.papers.carmi2009 import arms, chain, choices, scans
+from voxprior.papers.tables import machine, options, save
 
-HERE = Path(__file__).parent
 TWO_OUT = "Two-out at the report's sizes, classes that differ in connectivity only"
 PATTERNS = "Real patterns, pairs of classes, leave one run out, 100 nodes"
 # Short name: title of the table its rows go to, and the work.
@@ -48,13 +44,9 @@ SECTIONS: dict[str, tuple[str, Callable[[bool], list[dict]]]] = {
 
 
 def main(argv: list[str] | None = None) -> dict:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the StarPlus .mat files")
-    parser.add_argument("--quick", action="store_true", help="seconds long; writes no results")
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    arguments = parser.parse_args(argv)
-    store = HERE / "results.json"
-    done = json.loads(store.read_text()) if store.exists() and not arguments.quick else {}
+    arguments = options(__doc__, argv, SECTIONS)
+    store = arguments.out and arguments.out / "results.json"
+    done = json.loads(store.read_text()) if store and store.exists() else {}
     for name in arguments.only:
         began = time.perf_counter()
         try:
@@ -62,19 +54,17 @@ def main(argv: list[str] | None = None) -> dict:
         except FileNotFoundError as absent:
             print(f"{name}: left out, {absent}", flush=True)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-        if not arguments.quick:
+        if store:
             store.write_text(json.dumps(done, indent=1) + "\n")
     sections = _tables(done)
-    if arguments.data:
-        original = scans.original_files(arguments.data, arguments.quick)
-        title = "Picture against sentence: original files"
-        sections[title] = original or f"No data-starplus-*.mat in {arguments.data}."
-    if not arguments.quick:
-        note = (
-            f"Written by `python -m benchmarks.papers.carmi2009.run`. {machine('numba')}. "
-            "Accuracies; what they mean is in README.md."
-        )
-        save(HERE / "results.md", "Carmi et al. 2009, reproduced", sections, note)
+    if original := scans.original_files(arguments.quick):
+        sections["Picture against sentence: original files"] = original
+    note = (
+        f"Written by `python -m voxprior.papers.carmi2009.run`. {machine('numba')}. "
+        "Accuracies; what they mean is in README.md."
+    )
+    path = arguments.out and arguments.out / "results.md"
+    save(path, "Carmi et al. 2009, reproduced", sections, note)
     return sections
 
 

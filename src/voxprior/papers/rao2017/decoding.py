@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import log_loss
 
-from benchmarks import datasets
-from benchmarks.papers.rao2017.claims import Models, PeerGPC, calibration_error
 from voxprior import GPClassifier, RVMClassifier
+from voxprior.papers import datasets
+from voxprior.papers.rao2017.claims import Models, PeerGPC, calibration_error
 
 
 def models() -> Models:

@@ -1,14 +1,14 @@
 """Feature sharing from handfuls of examples: the paper's experiments, beside today's peers.
 
-``python -m benchmarks.papers.palatucci2007.run [--data DIR] [--quick] [--figures DIR]``
+``python -m voxprior.papers.palatucci2007.run [--data DIR] [--quick] [--figures DIR]``
 
 Simulated subjects follow the picture-against-sentence experiment: about 5,000 voxels, 16 images a
 trial, 20 trials a class, a few responding regions, noise smooth in space and unequal over voxels.
 ``--data`` adds the original StarPlus files (``data-starplus-*-v7.mat``) where a user has them.
 """
 
-import argparse
 import itertools
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from benchmarks import datasets, tables
-from benchmarks.papers.palatucci2007.protocol import Models, Scores, compare, interval
 from voxprior import FeatureSharingNB, VoxelSpace
 from voxprior.models.sharing import TimeAverage
+from voxprior.papers import datasets, tables
+from voxprior.papers.palatucci2007.protocol import Models, Scores, compare, interval
 from voxprior.simulate import time_courses
 
 HERE = Path(__file__).parent
@@ -196,7 +196,7 @@ def draw(subjects: list[dict], rows: list[dict], folder: Path) -> None:
         accuracy_bars(shown, title=title).savefig(folder / f"figure{number}.png")
 
 
-def experiments(options: argparse.Namespace) -> tuple[dict[str, Any], list[dict], list[dict]]:
+def experiments(options: Namespace) -> tuple[dict[str, Any], list[dict], list[dict]]:
     """All sections, with the subjects and rows that the figures need."""
     quick = options.quick
     shape, repeats = ((12, 12, 7), 3) if quick else ((22, 22, 10), 10)
@@ -220,10 +220,7 @@ def experiments(options: argparse.Namespace) -> tuple[dict[str, Any], list[dict]
         sections[f"Haxby blocks (T = 9), 28 pairs, {head.replace('examples a class', 'runs')}"] = (
             by_examples(real, "all", counts, repeats)
         )
-    if options.data is not None:
-        files = sorted(options.data.glob("data-starplus-*.mat"))
-        if not files:
-            raise SystemExit(f"no data-starplus-*.mat file in {options.data}")
+    if files := datasets.starplus_files():
         original = bars([starplus(path) for path in files], repeats)
         sections["Claims, on StarPlus"] = claims(original)
         sections["Figures 2 and 3, by StarPlus subject"] = original
@@ -232,16 +229,16 @@ def experiments(options: argparse.Namespace) -> tuple[dict[str, Any], list[dict]
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     """Write the tables; stop with an error if a claim fails on the simulated subjects."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder with the original StarPlus files")
-    parser.add_argument("--quick", action="store_true", help="small subjects, for a smoke test")
-    parser.add_argument("--figures", type=Path, help="folder for figures 1 to 3")
-    parser.add_argument("--output", type=Path, default=HERE / "results.md")
-    options = parser.parse_args(argv)
+    options = tables.options(__doc__, argv)
     sections, subjects, rows = experiments(options)
-    tables.save(options.output, "Palatucci & Mitchell 2007", sections, tables.machine())
-    if options.figures is not None:
-        draw(subjects, rows, options.figures)
+    tables.save(
+        options.out and options.out / "results.md",
+        "Palatucci & Mitchell 2007",
+        sections,
+        tables.machine(),
+    )
+    if options.out is not None:
+        draw(subjects, rows, options.out)
     failed = [row["claim"] for row in sections["Claims, on simulated subjects"]
               if "FAILS" in row.values()]  # fmt: skip
     if failed:

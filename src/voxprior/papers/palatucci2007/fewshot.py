@@ -1,6 +1,6 @@
 """The few-shot ablation: which part of the recipe brings what, on real runs.
 
-``python -m benchmarks.papers.palatucci2007.fewshot [--quick] [--confirm]`` writes ``fewshot.md``.
+``python -m voxprior.papers.palatucci2007.fewshot [--quick] [--confirm]`` writes ``fewshot.md``.
 
 Two runs train, all other runs of the same half test; every pair (or all) of the categories. Choices
 were made on the first six Haxby runs; ``--confirm`` adds the last six runs, looked at once, and
@@ -22,11 +22,11 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from benchmarks import datasets, tables
-from benchmarks.papers.palatucci2007 import candidates
-from benchmarks.papers.palatucci2007.protocol import interval, score
 from voxprior import FeatureSharingNB, NoiseWhitening, VoxelSpace
 from voxprior.models.sharing import TimeAverage, few_shot_decoder
+from voxprior.papers import datasets, tables
+from voxprior.papers.palatucci2007 import candidates
+from voxprior.papers.palatucci2007.protocol import interval, score
 
 HERE = Path(__file__).parent
 
@@ -205,7 +205,7 @@ def main(argv: list[str] | None = None) -> dict[str, list[dict]]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few splits, for a smoke test")
     parser.add_argument("--confirm", action="store_true", help="add runs 7-12 and finger7T")
-    parser.add_argument("--output", type=Path, default=HERE / "fewshot.md")
+    parser.add_argument("--out", type=Path, help="folder for fewshot.md; none by default")
     options = parser.parse_args(argv)
     study = haxby()
     categories = np.unique(study.y)
@@ -239,7 +239,12 @@ def main(argv: list[str] | None = None) -> dict[str, list[dict]]:
         "train and test never share a run. Rows that begin with a dot change one part of the row "
         "above them. " + tables.machine()
     )
-    tables.save(options.output, "Few-shot decoding: what each part brings", sections, note)
+    tables.save(
+        options.out and options.out / "fewshot.md",
+        "Few-shot decoding: what each part brings",
+        sections,
+        note,
+    )
     return sections
 
 

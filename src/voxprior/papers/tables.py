@@ -1,10 +1,29 @@
-"""Benchmark tables as Markdown, printed and kept beside the script that made them."""
+"""What the experiments share: their options, and tables as Markdown, printed and kept."""
 
+import argparse
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+
+def options(
+    description: str, argv: Sequence[str] | None, sections: Collection[str] = ()
+) -> argparse.Namespace:
+    """Options that every paper takes: data, quick, out, and only where it has named sections."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, help="folder of the data sets, as VOXPRIOR_DATA")
+    parser.add_argument("--quick", action="store_true", help="seconds instead of minutes")
+    parser.add_argument("--out", type=Path, help="folder for tables and figures; none by default")
+    if sections:
+        parser.add_argument("--only", nargs="+", choices=sections, default=list(sections))
+    chosen = parser.parse_args(argv)
+    if chosen.data is not None:
+        os.environ["VOXPRIOR_DATA"] = str(chosen.data)
+    if chosen.out is not None:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+    return chosen
 
 
 def machine(*packages: str) -> str:
@@ -34,15 +53,16 @@ def _cell(value: object) -> str:
 
 
 def save(
-    path: Path,
+    path: Path | None,
     title: str,
     sections: Mapping[str, Sequence[Mapping[str, object]] | str],
     note: str = "",
 ) -> None:
-    """Write ``# title``, a note, then one section a table (or a paragraph); print it too."""
+    """Write ``# title``, a note, then one section per table (or paragraph); None only prints."""
     parts = [f"# {title}"] + ([note] if note else [])
     for heading, body in sections.items():
         parts += [f"## {heading}", body if isinstance(body, str) else markdown(body)]
     text = "\n\n".join(parts) + "\n"
-    path.write_text(text)
+    if path is not None:
+        path.write_text(text)
     print(text)

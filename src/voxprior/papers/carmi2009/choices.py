@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 from sklearn.model_selection import LeaveOneGroupOut
 
-from benchmarks import datasets
-from benchmarks.papers.carmi2009 import arms
 from voxprior import RandomFieldClassifier
+from voxprior.papers import datasets
+from voxprior.papers.carmi2009 import arms
 from voxprior.simulate import chains
 from voxprior.validation import MonteCarloLeaveOnePerClassOut
 

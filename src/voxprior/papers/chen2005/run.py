@@ -1,9 +1,8 @@
 """Regenerate Tables 2 and 3 and Figures 6 and 7 on simulated maps, selection nested and leaky.
 
-``python -m benchmarks.papers.chen2005.run [--quick]``
+``python -m voxprior.papers.chen2005.run [--quick]``
 """
 
-import argparse
 import time
 import warnings
 from pathlib import Path
@@ -16,15 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
 
-from benchmarks.measure import measure
-from benchmarks.papers.chen2005.comparators import COMPARATORS, predict
-from benchmarks.papers.chen2005.data import Study, simulate
-from benchmarks.papers.chen2005.folds import Choice, choose, probabilities
-from benchmarks.tables import machine, save
 from voxprior.bits import pack, unpack
 from voxprior.models.network.latent import flip_changes
 from voxprior.models.network.stability import frequencies, permutation_null
 from voxprior.models.network.tree import Rules, clusters_by_voxel, jackknife_paths, search
+from voxprior.papers import tables
+from voxprior.papers.chen2005.comparators import COMPARATORS, predict
+from voxprior.papers.chen2005.data import Study, simulate
+from voxprior.papers.chen2005.folds import Choice, choose, probabilities
+from voxprior.papers.measure import measure
 from voxprior.report.pictures.network import draw_frequencies, draw_roc
 
 HERE = Path(__file__).parent
@@ -222,13 +221,10 @@ def incremental_cost(n: int, n_children: int = 50) -> dict[str, object]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a small brain; writes nothing")
-    parser.add_argument("--data", help="not used: the paper's images are not public")
-    options = parser.parse_args(argv)
+    options = tables.options(__doc__, argv)
     warnings.simplefilter("ignore", ConvergenceWarning)
     published = pd.read_csv(HERE / "published.csv", index_col=["table", "row"])
-    folder = None if options.quick else HERE
+    folder = options.out
     folds = {"CV(2)": 2, "CV(5)": 5} if options.quick else FOLDS
     began = time.perf_counter()
     two, three, six, seven = [], [], [], []
@@ -250,11 +246,12 @@ def main(argv: list[str] | None = None) -> None:
         "Cost of a latent flip": [incremental_cost(n) for n in (20, 119)],
     }
     note = (
-        f"Simulated maps, {len(y)} subjects x {len(study.words):,} voxels. {machine('numba')}. "
-        f"Took {time.perf_counter() - began:.0f} s."
+        f"Simulated maps, {len(y)} subjects x {len(study.words):,} voxels. "
+        f"{tables.machine('numba')}. Took {time.perf_counter() - began:.0f} s."
     )
-    path = Path("/dev/null") if options.quick else HERE / "results.md"
-    save(path, "Chen and Herskovits 2005", sections, note)
+    tables.save(
+        options.out and options.out / "results.md", "Chen and Herskovits 2005", sections, note
+    )
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.papers.carmi2009 import arms
 from voxprior import RandomFieldClassifier
+from voxprior.papers.carmi2009 import arms
 from voxprior.simulate import chains
 from voxprior.validation import MonteCarloLeaveOnePerClassOut
 

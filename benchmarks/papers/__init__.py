@@ -1,1 +1,0 @@
-"""One folder a paper: published.csv, run.py, README."""
