@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from voxprior.families import FAMILIES
+from voxprior.registry import model
 from voxprior.simulate import blobs, time_courses
 from voxprior.validation import compare_decoders, cross_validate, learning_curve
 
@@ -35,7 +35,7 @@ data_sets = {
 
 def decoders(space):
     """Three families and two baselines that know nothing of space."""
-    families = {name: FAMILIES[name].make(space) for name in ("sharing", "boosting", "gp")}
+    families = {name: model(name).make(space) for name in ("sharing", "boosting", "gp")}
     return families | {
         "naive Bayes": GaussianNB(),
         "logistic": LogisticRegression(max_iter=1000),

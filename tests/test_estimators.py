@@ -7,9 +7,10 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior import VoxelSpace
-from voxprior.families import FAMILIES
+from voxprior.registry import models
 
-CLASSIFIERS = [f for f in FAMILIES.values() if f.kind == "classifier"]
+FAMILIES = models(role="family")
+CLASSIFIERS = models("classifier", "family").values()
 every = pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
 every_classifier = pytest.mark.parametrize("family", CLASSIFIERS, ids=lambda f: f.name)
 
@@ -174,6 +175,6 @@ def test_errors_say_what_to_do(family):
 @every
 def test_paper_is_a_configured_estimator(family):
     X, y, _ = problem(family)
-    paper = family.estimator_class.paper()
-    assert isinstance(paper, family.estimator_class)
+    paper = family.estimator.paper()
+    assert isinstance(paper, family.estimator)
     assert np.isfinite(clone(paper).fit(X, y).predict(X)).all()

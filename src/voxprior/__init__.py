@@ -8,31 +8,33 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_HOME = {
+# Where public names live; the estimators of the families come from the registry.
+_PUBLIC = {
     "VoxelSpace": "voxprior.space",
-    "FeatureSharingNB": "voxprior.models.sharing",
     "NoiseWhitening": "voxprior.models.noise",
-    "RandomFieldClassifier": "voxprior.models.fields",
-    "SpatialBoostingClassifier": "voxprior.models.boosting",
-    "GPClassifier": "voxprior.models.gaussian",
-    "GPRegressor": "voxprior.models.gaussian",
-    "RVMClassifier": "voxprior.models.gaussian",
-    "RVMRegressor": "voxprior.models.gaussian",
-    "InverseTreeClassifier": "voxprior.models.network",
     "BayesDecision": "voxprior.decision",
     "Decoder": "voxprior.decoder",
 }
 
-__all__ = [*_HOME, "__version__"]
+
+def _names() -> dict[str, str]:
+    """Module of each public name."""
+    from voxprior.registry import MODELS
+
+    families = (one.target.split(":") for one in MODELS if one.role == "family")
+    return _PUBLIC | {name: module for module, name in families}
 
 
 def __getattr__(name: str):
-    if name not in _HOME:
+    if name == "__all__":
+        return [*_names(), "__version__"]
+    module = _PUBLIC.get(name) or (None if name.startswith("_") else _names().get(name))
+    if module is None:
         raise AttributeError(f"module 'voxprior' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(module), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_names(), "__version__"])

@@ -117,7 +117,7 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     assert f"Spaces there: {SPACE}" in refused(*fixed, *COMMON, "--space", "T1w")
     assert "which has 01, 02, 03" in refused(*fixed, *COMMON, "--participant-label", "9")
     assert "--derivatives" in refused(*fixed, *COMMON, "--derivatives", tmp_path / "no")
-    assert "unknown model" in refused(*fixed, "--task", "faces", "--model", "best")
+    assert "no model 'best'" in refused(*fixed, "--task", "faces", "--model", "best")
     assert not out.exists()
     assert "at least 2 participants" in refused(
         "bids", bids, out, "group", *COMMON, "--participant-label", "01"

@@ -106,5 +106,5 @@ def test_a_model_that_fails_is_told(run_json, study, tmp_path, monkeypatch):
 
 def test_bad_input_is_one_line(refused, study, tmp_path):
     out = ["--out", tmp_path / "out"]
-    assert "unknown model" in refused("compare", *study, "--models", "best", *out)
+    assert "no model 'best'" in refused("compare", *study, "--models", "best", *out)
     assert "predicts a number" in refused("compare", *study, "--models", "ridge", *out)

@@ -133,7 +133,7 @@ def test_a_permutation_test(run_json, study, tmp_path):
 def test_a_number_is_predicted_by_regression(run_json, study, tmp_path, refused, bare_report):
     study = [*study[:-1], "age"]
     line = refused("decode", *study, "--model", "logistic", "--out", tmp_path / "out")
-    assert "choose --model gp-regression" in line
+    assert "gp-regression" in line
     found = run_json("decode", *study, "--model", "ridge", "--out", tmp_path / "out")
     assert list(found["scores"]) == ["r2", "mae"]
 
@@ -181,7 +181,7 @@ def test_bad_input_is_one_line(refused, study, runs, mask, maps, tmp_path):
     out = ["--out", tmp_path / "out"]
     events = sorted(runs.glob("*_events.tsv"))
     bold = runs / "*_bold.nii.gz"
-    assert "unknown model" in refused("decode", *study, "--model", "best", *out)
+    assert "no model 'best'" in refused("decode", *study, "--model", "best", *out)
     assert "no parameter" in refused("decode", *study, "--set", "size=1", *out)
     assert "exactly one of" in refused("decode", study[0], *out)
     assert "no file matches" in refused("decode", "none-*.nii", *study[1:], *out)

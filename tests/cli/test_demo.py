@@ -1,13 +1,13 @@
 import nibabel
 import pytest
 
-from voxprior.cli import models
+from voxprior import registry
 
 
 @pytest.fixture
 def two_families(monkeypatch):
-    few = {name: models.FAMILIES[name] for name in ("gp", "network")}
-    monkeypatch.setattr(models, "FAMILIES", few)
+    few = [one for one in registry.MODELS if one.name in ("gp", "network", "naive-bayes")]
+    monkeypatch.setattr(registry, "MODELS", few)
 
 
 def test_it_ends_in_a_report(run, two_families, tmp_path):

@@ -1,12 +1,12 @@
 import json
 
-from voxprior.families import FAMILIES
+from voxprior.registry import models
 
 
 def test_all_are_listed(run):
     result = run("families", "--json")
     rows = {row["name"]: row for row in json.loads(result.output)}
-    assert set(FAMILIES) < set(rows)
+    assert set(models()) == set(rows)
     assert rows["sharing"]["estimator"] == "FeatureSharingNB"
     assert "prior knowledge" in run("families").output
 
@@ -14,4 +14,4 @@ def test_all_are_listed(run):
 def test_parameters_of_one(run, run_json, refused):
     assert "connectivity :" in run("families", "sharing").output
     assert run_json("families", "logistic")["parameters"]["C"] == "1.0"
-    assert "unknown model" in refused("families", "best")
+    assert "no model" in refused("families", "best")

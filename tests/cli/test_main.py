@@ -31,7 +31,7 @@ def test_bad_input_ends_with_2_and_one_line():
     done = call("decode", "absent.nii", "--labels", "absent.tsv", "--out", "x", "--model", "best")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("voxprior: unknown model 'best'")
+    assert done.stderr.startswith("voxprior: There is no model 'best'")
     assert done.stderr.count("\n") == 1
 
 

@@ -102,7 +102,7 @@ def test_helps_any_classifier_where_noise_is_shared(rng):
 
 def test_refuses_too_few_volumes_with_advice(rng):
     maps = rng.normal(size=(40, 500))
-    with pytest.raises(ValueError, match="needs at least 100 volumes, got n_samples = 40"):
+    with pytest.raises(ValueError, match="at least 100 volumes, got n_samples = 40"):
         NoiseWhitening().fit(maps)
     assert NoiseWhitening(min_volumes=30).fit(maps).n_volumes_ == 40
 

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from voxprior import VoxelSpace
-from voxprior.cli.splitting import split_named
-from voxprior.families import FAMILIES
+from voxprior.registry import model, models
 from voxprior.report.decoding import family_pictures
 from voxprior.report.legends import legend_of
-from voxprior.report.methods import split_words
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -18,40 +16,26 @@ def classes(request):
     return np.array(["cat", "dog", "fox"])[: request.param]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", models(role="family"))
 def test_every_map_and_picture_is_explained(name, classes):
-    family, rng = FAMILIES[name], np.random.default_rng(0)
+    family, rng = model(name), np.random.default_rng(0)
     code = np.arange(24) % len(classes)
     X = rng.normal(size=(24, 36)) + np.outer(code, np.arange(36) < 6)
     y = classes[code] if family.kind == "classifier" else code + 0.5
     space = VoxelSpace.grid((4, 3, 3), 3 * np.eye(4))
-    model = family.make(space).fit(X, y)
-    for map_name in model.voxel_maps():
-        legend = legend_of(map_name, family.pictures.LEGENDS, getattr(model, "classes_", ()))
+    fitted = family.make(space).fit(X, y)
+    for map_name in fitted.voxel_maps():
+        legend = legend_of(map_name, family.drawing().LEGENDS, getattr(fitted, "classes_", ()))
         assert legend.text, map_name
         assert not re.search(r"[{}_\[\]]", legend.title + legend.text)
-    pictures = family_pictures(model, X, y, space)
+    pictures = family_pictures(fitted, X, y, space)
     assert pictures
     assert all(p.title and p.caption for p in pictures)
-    assert family.estimator in family.pictures.DECODERS
 
 
 def test_the_class_of_a_map_is_told():
-    legends = FAMILIES["gp"].pictures.LEGENDS
+    legends = model("gp").drawing().LEGENDS
     assert legend_of("weight:dog", legends, ["cat", "dog", "fox"]).title == "Weights: dog"
     assert "red speaks for dog, blue for cat" in legend_of("weight", legends, ["cat", "dog"]).text
     assert "raises the predicted number" in legend_of("weight", legends).text
     assert legend_of("own_map", legends).title == "Own map"
-
-
-@pytest.mark.parametrize(
-    "text", ["groups", "two-out", "jackknife", "few-shot:3", "folds:4", "bootstrap:50"]
-)
-@pytest.mark.parametrize("grouped", [False, True])
-def test_every_split_is_told_in_words(text, grouped):
-    if text == "groups" and not grouped:
-        return
-    words = split_words(str(split_named(text, grouped=grouped)))
-    assert not re.search(r"[A-Z(){}=_]", words)
-    number = text.partition(":")[2]
-    assert number in words

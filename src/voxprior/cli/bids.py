@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from voxprior import __version__
+from voxprior import __version__, registry
 from voxprior.cli.arguments import names
 from voxprior.cli.derivatives import Run, find_derivatives, find_runs, find_subjects
 from voxprior.cli.errors import say
 from voxprior.cli.folder import output_files
-from voxprior.cli.models import check_kind, check_windows, make_model
 from voxprior.cli.pipeline import Naming, decode_dataset, number, subject, told
 from voxprior.cli.reading import Preparation, Trials, read_runs
 from voxprior.cli.settings import parameters
@@ -85,7 +84,8 @@ def bids(
 
         voxprior bids study out group --task faces --conditions face house --delay 5
     """
-    make_model(model, parameters(config, changes))  # bad names are refused before long reading
+    # What is wrong with the model is refused before anything is read.
+    registry.model(model).make(**parameters(config, changes))
     folder = find_derivatives(bids_dir, derivatives)
     subjects = find_subjects(folder, names(participant_label))
     study = Study(
@@ -198,14 +198,13 @@ def _decode(
     from voxprior.validation.result import plain
 
     sign = naming.file("decoding.json")
-    estimator = make_model(study.model, study.parameters)
+    estimator = registry.model(study.model).make(**study.parameters)
     with output_files(folder, naming.prefix.strip("_"), sign) as work:
         with Console(stderr=True).status("reading images"):
             data = study.read(runs, groups)
         if data.dropped:
             say(f"warning: {title}: {len(data.dropped)} trials left out: {data.dropped[0]}")
-        check_kind(study.model, estimator, data.y)
-        check_windows(study.model, data, study.parameters)
+        registry.check_kind(estimator, data.y, study.model)
         heading = f"{title}, {study.model}: {subject(data)}"
         result, _ = decode_dataset(
             data,

@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from voxprior import registry
 from voxprior.cli.arguments import names
 from voxprior.cli.choice import caution
 from voxprior.cli.errors import one_line, say
 from voxprior.cli.folder import FOLDS, output_folder
-from voxprior.cli.models import (
-    BASELINES,
-    check_kind,
-    check_windows,
-    kind_of,
-    make_model,
-    model_names,
-)
 from voxprior.cli.pipeline import facts, number, rows_of, subject, told
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
 from voxprior.cli.testing import PANEL, Json, Out, Testing
@@ -65,12 +58,11 @@ def compare(
     from rich.console import Console
 
     for name in names(models):
-        make_model(name)  # a wrong name is refused before anything long
+        registry.model(name)  # a wrong name is refused before anything long
     with output_folder(out, "comparison.json") as folder:
         with Console(stderr=True).status("reading images"):
             data = read(labelled, trials, preparation)
-        families, baselines = model_names(kind_of(data.y))
-        chosen = names(models) or families + baselines
+        chosen = names(models) or all_models(data.y)
         results, failures = _test_all(chosen, data, testing, folder)
         comparison = compared(results)
         curve = _learn(list(results), data, testing, repeats) if repeats else None
@@ -91,9 +83,8 @@ def _test_all(
     failures: dict[str, str] = {}
     cv = testing.splitter(data)
     for name in chosen:
-        estimator = make_model(name)
-        check_kind(name, estimator, data.y)
-        check_windows(name, data)
+        estimator = registry.model(name).make()
+        registry.check_kind(estimator, data.y, name)
         decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
         say(name)
         try:
@@ -112,6 +103,16 @@ def _test_all(
     return results, failures
 
 
+def all_models(y: Any) -> list[str]:
+    """Families, then baselines, for such a target."""
+    kind = registry.kind_of(y)
+    return [*registry.models(kind, "family"), *registry.models(kind, "baseline")]
+
+
+def _is_baseline(name: str) -> bool:
+    return registry.model(name).role == "baseline"
+
+
 def compared(results: dict[str, Result]) -> pd.DataFrame:
     """One row a model, best first: scores, seconds, and the paired test against the best baseline.
 
@@ -124,11 +125,11 @@ def compared(results: dict[str, Result]) -> pd.DataFrame:
 
     first = next(iter(results.values())).score_names[0]
     score = {name: result.pooled()[first] for name, result in results.items()}
-    baselines = [name for name in results if name in BASELINES]
+    baselines = [name for name in results if _is_baseline(name)]
     best = max(baselines, key=lambda name: score[name]) if baselines else None
     rows = []
     for name, result in results.items():
-        row: dict[str, Any] = {"model": name, "baseline": name in BASELINES}
+        row: dict[str, Any] = {"model": name, "baseline": _is_baseline(name)}
         row |= result.pooled()
         row["seconds"] = float(result.timings["fit_seconds"].sum())
         row |= {"against": None, "difference": np.nan, "p": np.nan}
@@ -148,11 +149,11 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> 
     from voxprior.validation import learning_curve
     from voxprior.validation.audit import SEVERITY
 
-    if kind_of(data.y) == "regressor":
+    if registry.kind_of(data.y) == "regressor":
         return None
     # The same scans were audited when the models were tested.
     curve = learning_curve(
-        {name: prepared(make_model(name), data) for name in chosen},
+        {name: prepared(registry.model(name).make(), data) for name in chosen},
         rows_of(data),
         data.y,
         data.groups,
@@ -184,7 +185,7 @@ def _write(
     best = (own if len(own) else comparison)["model"].iloc[0]
     rivals = {name: results[name] for name in (own if len(own) else comparison)["model"]}
     warned = caution(best, rivals)
-    decoder = Decoder(make_model(best)).fit(data)
+    decoder = Decoder(registry.model(best).make()).fit(data)
     report = decoder.generate_report(
         results[best],
         f"{best}{f', the best of {len(rivals)}' if len(rivals) > 1 else ''}: {subject(data)}",

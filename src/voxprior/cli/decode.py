@@ -2,8 +2,8 @@
 
 import json
 
+from voxprior import registry
 from voxprior.cli.folder import output_folder
-from voxprior.cli.models import check_kind, check_windows, make_model
 from voxprior.cli.pipeline import decode_dataset, show, subject
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
 from voxprior.cli.settings import parameters
@@ -45,12 +45,11 @@ def decode(
     from rich.console import Console
 
     settings = parameters(config, changes)
-    estimator = make_model(model, settings)
+    estimator = registry.model(model).make(**settings)
     with output_folder(out, "result.json") as folder:
         with Console(stderr=True).status("reading images"):
             data = read(labelled, trials, preparation)
-        check_kind(model, estimator, data.y)
-        check_windows(model, data, settings)
+        registry.check_kind(estimator, data.y, model)
         title = f"{model}: {subject(data, labelled.label)}"
         _, found = decode_dataset(
             data, estimator, testing, folder, title=title, permutations=permutations

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from voxprior import registry
 from voxprior.cli.choice import caution
-from voxprior.cli.models import make_model, model_names
 from voxprior.cli.testing import Json
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def demo(
         )
     data = Dataset(simulated.X, np.array(["A", "B"])[simulated.y], simulated.space)
     results = {}
-    families, _ = model_names("classifier")
+    families = list(registry.models("classifier", "family"))
     for name in ["naive-bayes", *families]:
         with console.status(f"fitting {name}"):
             results[name] = _test(name, data, scans)
@@ -78,7 +78,7 @@ def _test(name: str, data: Dataset, scans: int) -> Result:
     from voxprior.decoder import prepared
     from voxprior.validation import cross_validate
 
-    model = prepared(make_model(name), data)
+    model = prepared(registry.model(name).make(), data)
     return cross_validate(model, data.X, data.y, cv=[_fold(data, scans)], keep_models=True)
 
 
@@ -100,7 +100,7 @@ def _write_report(
     from voxprior.decoder import Decoder
 
     training = data.take(_fold(data, scans)[0])
-    decoder = Decoder(make_model(name)).fit(training)
+    decoder = Decoder(registry.model(name).make()).fit(training)
     title = f"{name}: a simulated brain from {scans} scans a class"
     report = decoder.generate_report(result, title, training, names=(), caution=warned)
     return report.save(out / "report.html")

@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from voxprior.errors import InputError, rewrite
+
 # What the package calls things, and the options that stand for them.
 WORDS = {
     "resample=True": "--resample",
@@ -26,7 +28,17 @@ WORDS = {
     "n_per_class": "the number after few-shot:",
     "Give t_r": "Give --t-r",
 }
-OPTIONS = ("mask", "standardize", "unit", "window", "unmatched", "conditions")
+OPTIONS = (
+    "mask",
+    "standardize",
+    "unit",
+    "window",
+    "unmatched",
+    "conditions",
+    "model",
+    "split",
+    "groups",
+)
 
 BAD_INPUT = (ValueError, TypeError, OSError, MemoryError)
 
@@ -75,7 +87,18 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror[:1].lower()}{error.strerror[1:]}."
+    if isinstance(error, InputError):
+        return rewrite(" ".join(error.marked.split()), as_option)
     return in_options(" ".join(str(error).split()))
+
+
+def as_option(name: str, value: str | None) -> str:
+    """Write what the user can set as an option."""
+    name = {"cv": "split"}.get(name, name)
+    flag = f"--{name.replace('_', '-')}"
+    if name not in OPTIONS:
+        return f"--set {name}" if value is None else f"--set {name}={value.strip(chr(39))}"
+    return flag if value in (None, "True") else f"{flag} {value.strip(chr(39))}"
 
 
 def in_options(text: str) -> str:

@@ -1,11 +1,11 @@
 """``voxprior families``: the models there are, and what each takes for granted."""
 
 import inspect
-import json
 from typing import Annotated
 
 import typer
 
+from voxprior import registry
 from voxprior.cli.testing import Json
 
 
@@ -28,36 +28,34 @@ def families(
 
 
 def _parameters(name: str, as_json: bool) -> None:
-    from voxprior.cli.models import RECIPES, make_model
+    import json
 
-    model = make_model("sharing" if name in RECIPES else name)
+    registered = registry.model(name)
+    model = registered.make()
     if as_json:
         defaults = {n: repr(v) for n, v in model.get_params(deep=False).items()}
-        print(json.dumps({"estimator": type(model).__name__, "parameters": defaults}, indent=1))
+        print(json.dumps(registered.describe() | {"parameters": defaults}, indent=1))
         return
-    text = inspect.getdoc(type(model)) or ""
-    described = text.partition("Parameters\n----------\n")[2].partition("\n\nAttributes\n")[0]
-    print(f"{name}: {type(model).__name__}\n\n{described}")
+    text = inspect.getdoc(registered.estimator) or ""
+    described = text.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    print(f"{name}: {registered.label}\n\n{described}")
 
 
 def _all(as_json: bool) -> None:
+    import json
+
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from voxprior.cli.models import BASELINES, RECIPES
-    from voxprior.families import FAMILIES
-
-    rows = [(f.name, f.estimator, f.kind, f.prior) for f in FAMILIES.values()]
-    rows += [(n, r.function, "classifier", r.prior) for n, r in RECIPES.items()]
-    rows += [(n, b.estimator, b.kind, "none: a flat baseline") for n, b in BASELINES.items()]
-    columns = ("name", "estimator", "kind", "prior")
+    rows = [one.describe() for one in registry.models().values()]
     if as_json:
-        print(json.dumps([dict(zip(columns, row)) for row in rows], indent=1))
+        print(json.dumps(rows, indent=1))
         return
+    columns = {"name": "name", "estimator": "estimator", "kind": "kind", "prior": "prior knowledge"}
     table = Table(box=box.SIMPLE)
-    for column, heading in zip(columns, ("name", "estimator", "kind", "prior knowledge")):
+    for column, heading in columns.items():
         table.add_column(heading, overflow="fold", no_wrap=column == "name")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row[column] for column in columns))
     Console().print(table)

@@ -217,7 +217,7 @@ def subject(data: Dataset, name: str | None = None) -> str:
     """Say what is decoded: the classes, or a range of numbers, called by the name of its column."""
     import numpy as np
 
-    from voxprior.cli.models import kind_of
+    from voxprior.registry import kind_of
 
     if kind_of(data.y) == "regressor":
         return f"{name or 'a number'} from {np.min(data.y):g} to {np.max(data.y):g}"

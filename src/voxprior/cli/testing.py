@@ -8,7 +8,7 @@ import typer
 
 from voxprior.cli.arguments import names
 from voxprior.cli.errors import say
-from voxprior.cli.splitting import SPLITS, split_named
+from voxprior.registry import split_names, splitter
 
 PANEL = "Test on held-out scans"
 
@@ -37,7 +37,7 @@ class Testing:
     split: Annotated[
         str,
         typer.Option(
-            help=f"{SPLITS}. auto holds out one run or group at a time, else 5 folds.",
+            help=f"{split_names()}. auto holds out one run or group at a time, else 5 folds.",
             rich_help_panel=PANEL,
         ),
     ] = "auto"
@@ -59,7 +59,7 @@ class Testing:
 
     def splitter(self, data: Any) -> Any:
         """Build the splitter for a dataset; None is the default of its kind."""
-        from voxprior.cli.models import kind_of
+        from voxprior.registry import kind_of
 
         classes, grouped = kind_of(data.y) == "classifier", data.groups is not None
         if data.trials is not None and not grouped:
@@ -72,4 +72,4 @@ class Testing:
                 "warning: all scans are of one run: training and test scans share its drift and "
                 "noise, which flatters the score."
             )
-        return split_named(self.split, self.seed, classes=classes, grouped=grouped)
+        return splitter(self.split, self.seed, classes=classes, groups=grouped)

@@ -39,6 +39,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from voxprior.errors import InputError, option
 from voxprior.space import VoxelSpace
 
 
@@ -237,8 +238,11 @@ class NoiseWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _refuse_few(self, n_volumes: int, V: int) -> None:
         needed = min(self.min_volumes, 2 * V)
         if n_volumes < needed:
-            raise ValueError(
-                f"A noise covariance of {V} voxels needs at least {needed} volumes, got n_samples "
-                f"= {n_volumes} volumes. Pass the volumes of the training runs (rest included) as "
-                "volumes=, leave whitening out, or lower min_volumes if you know better."
+            raise InputError(
+                f"The noise covariance of {V} voxels cannot be learned",
+                expected=f"at least {needed} volumes",
+                got=f"n_samples = {n_volumes} volumes",
+                remedy=f"Cut runs into windows ({option('unit', 'window')}), give the volumes of "
+                f"the training runs to fit, leave whitening out ({option('whiten', False)}), or "
+                f"lower {option('min_volumes')} if you know better",
             )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from voxprior.images import ImageSpace
+from voxprior.registry import model_of
 from voxprior.report.figures import as_image
 from voxprior.report.legends import LINEAR, legend_of
 from voxprior.report.maps import (
@@ -126,10 +125,11 @@ def _place(space: VoxelSpace) -> str:
 def _described(model: Any) -> dict[str, str]:
     """The model by the names of its steps, and in words where its family has some."""
     steps = [type(step).__name__ for step in _steps(model)]
-    words = getattr(_drawing(_steps(model)[-1]), "DECODERS", {}).get(steps[-1])
+    registered = model_of(_steps(model)[-1])
     found = {"estimator": ", then ".join(steps)}
-    if words is None:
+    if registered is None or not registered.words:
         return found
+    words = registered.words
     before = " and ".join(STEPS[name] for name in steps[:-1] if name in STEPS)
     return {"decoder": f"{words}, after {before}" if before else words} | found
 
@@ -138,12 +138,9 @@ def _described(model: Any) -> dict[str, str]:
 
 
 def _drawing(final: Any) -> ModuleType | None:
-    """Module that draws what the family of an estimator defines; None for other estimators."""
-    package, _, room = type(final).__module__.rpartition(".")[0].rpartition(".")
-    drawing = f"voxprior.report.pictures.{room}"
-    if package != "voxprior.models" or find_spec(drawing) is None:
-        return None
-    return import_module(drawing)
+    """Module that draws what the family of an estimator defines; None where there is none."""
+    registered = model_of(final)
+    return None if registered is None else registered.drawing()
 
 
 def family_pictures(
@@ -160,7 +157,7 @@ def family_pictures(
         return []
     for step in before:
         X = step.transform(X)
-    return list(drawing.draw(final, X, y, space))
+    return list(drawing.draw(final, X, y, space)) if hasattr(drawing, "draw") else []
 
 
 def _shown_maps(images: ImageSpace, model: Any) -> list[dict[str, Any]]:

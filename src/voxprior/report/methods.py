@@ -2,50 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from voxprior.validation import PermutationResult, Result
-
-# Splits in words; {n} and the like are parameters of the splitter.
-SPLITS = {
-    "LeaveOneGroupOut": "leaving one run, subject or other group out at a time",
-    "Jackknife": "leaving one scan, or group of scans, out at a time",
-    "LeaveOnePerClassOut": "leaving one scan or group of every class out, in all combinations",
-    "MonteCarloLeaveOnePerClassOut": "leaving one scan or group of every class out, in {n_runs} "
-    "random pairings",
-    "FewShotSplit": "training on {n_per_class} scans a class drawn at random from one half of the "
-    "runs, subjects or scans and testing on the other half, {n_repeats} times",
-    "Bootstrap": "training on runs, subjects or scans drawn with replacement and testing on those "
-    "not drawn, {n_repeats} times",
-    "StratifiedGroupKFold": "{n_splits}-fold cross-validation, stratified by class, groups of "
-    "scans kept together",
-    "GroupKFold": "{n_splits}-fold cross-validation, groups of scans kept together",
-    "StratifiedKFold": "{n_splits}-fold cross-validation, stratified by class",
-    "KFold": "{n_splits}-fold cross-validation",
-}
-# What a representation leaves out because it is the default.
-DEFAULTS = {"n_runs": "20", "n_per_class": "2", "n_repeats": "10", "n_splits": "5"}
-
-
-def split_words(representation: str) -> str:
-    """Say a splitter in words; one that is not known stays as it is.
-
-    Examples
-    --------
-    >>> split_words("StratifiedKFold(n_splits=4, random_state=0, shuffle=True)")
-    '4-fold cross-validation, stratified by class'
-    >>> split_words("1 given folds")
-    'one given division into training and test scans'
-    """
-    name, _, inside = representation.partition("(")
-    given = re.fullmatch(r"(\d+) given folds", representation)
-    if given:
-        one = given[1] == "1"
-        return "one given division into training and test scans" if one else representation
-    if name not in SPLITS:
-        return representation
-    return SPLITS[name].format(**DEFAULTS | dict(re.findall(r"(\w+)=([^,)]+)", inside)))
 
 
 def methods_paragraph(

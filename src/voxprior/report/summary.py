@@ -22,7 +22,7 @@ from voxprior.decision import (
     risk_coverage_curve,
 )
 from voxprior.report import figures
-from voxprior.report.methods import methods_paragraph, permutation_sentence, split_words
+from voxprior.report.methods import methods_paragraph, permutation_sentence
 from voxprior.report.pictures import Picture
 from voxprior.validation import LearningCurve, PermutationResult, Result, interval
 from voxprior.validation.result import plain
@@ -313,7 +313,7 @@ def _done(
         "Model": {"estimator": settings.get("estimator")},
         "Hyper-parameters": _parameters(settings.get("parameters", {})),
         "Validation": {
-            "split": split_words(str(settings.get("cv"))),
+            "split": settings.get("split", settings.get("cv")),
             "splitter": settings.get("cv"),
             "folds": settings.get("n_folds"),
             "metric": result.score_names[0].replace("_", " "),

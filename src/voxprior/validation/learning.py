@@ -19,7 +19,7 @@ from voxprior.validation.audit import audit, heed
 from voxprior.validation.fold import build_result, fit_fold
 from voxprior.validation.intervals import difference_interval
 from voxprior.validation.result import Result
-from voxprior.validation.run import Outcome, check_data, describe, run_tasks
+from voxprior.validation.run import Outcome, check_data, describe, run_tasks, split_settings
 from voxprior.validation.splits import FewShotSplit
 
 STEPS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500, 800)
@@ -180,7 +180,7 @@ def learning_curve(
     results = {}
     for (name, size), part in _by_curve_point(tasks, outcome, n_repeats).items():
         settings = describe(estimators[name], X, y, groups, classes) | {
-            "cv": str(splitters[size]),
+            **split_settings(splitters[size]),
             "n_folds": n_repeats,
             "random_state": random_state,
         }

@@ -35,6 +35,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from voxprior.registry import split_words
 from voxprior.validation.audit import audit, heed
 from voxprior.validation.fold import build_result, fit_fold
 from voxprior.validation.result import Result, plain
@@ -246,13 +247,13 @@ def cross_validate(
     0.96
     """
     y, groups, classes = check_data(estimator, X, y, groups)
-    folds, cv_name = make_folds(estimator, X, y, groups, cv)
+    folds, split = make_folds(estimator, X, y, groups, cv)
     if random_state is None:
         random_state = secrets.randbits(64)
     findings = audit(estimator, X, y, groups, folds, variables=variables, allow=allow)
     heed(findings)
     settings = describe(estimator, X, y, groups, classes) | {
-        "cv": cv_name,
+        **split,
         "n_folds": len(folds),
         "random_state": random_state,
     }
@@ -299,17 +300,24 @@ def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, 
     return y.astype(float), groups, np.array([])
 
 
-def make_folds(estimator, X, y, groups, cv) -> tuple[list, str]:
-    """List of the (train, test) folds of a split, and the split in words."""
+def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:
+    """List of the (train, test) folds of a split, and what the split is, as code and in words."""
     if cv is None:
         cv = _default_split(estimator, y, groups)
     elif not hasattr(cv, "split"):
         if not isinstance(cv, int | np.integer):
             cv = list(cv)
             folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
-            return _check_folds(folds), f"{len(folds)} given folds"
+            given = f"{len(folds)} given folds"
+            one = "one given division into training and test scans"
+            return _check_folds(folds), {"cv": given, "split": one if len(folds) == 1 else given}
         cv = check_cv(int(cv), y, classifier=is_classifier(estimator))
-    return _check_folds(list(cv.split(X, y, groups))), str(cv)
+    return _check_folds(list(cv.split(X, y, groups))), split_settings(cv)
+
+
+def split_settings(cv) -> dict[str, str]:
+    """What a splitter is, as code and in words."""
+    return {"cv": str(cv), "split": split_words(cv)}
 
 
 def _check_folds(folds: list) -> list:

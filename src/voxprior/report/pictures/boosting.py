@@ -45,10 +45,6 @@ CONTROLS = (
 DESCENT = (
     "What boosting lowers with every stump that it adds. A flat end: more would change little."
 )
-DECODERS = {
-    "SpatialBoostingClassifier": "spatially regularised boosting of stumps (after Xiang et al. "
-    "2009)"
-}
 LEGENDS = {
     "importance": Legend(
         "Importance", "Weight of all stumps that look at a voxel.", "sum of weights"

@@ -47,9 +47,6 @@ RATIO = (
     "one by one. Above zero the scan is told right; the red line is where the model expects it to "
     "end."
 )
-DECODERS = {
-    "RandomFieldClassifier": "a compressed random field for each class (after Carmi et al. 2009)"
-}
 LEGENDS = {
     "ranking": Legend(
         "Ranking", "How much each voxel tells of the class alone; the best became nodes.", "score"

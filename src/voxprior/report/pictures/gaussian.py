@@ -51,12 +51,6 @@ MOVES = "One scan or voxel is added, changed or dropped a move, until the eviden
 RELEVANT = (
     "The decoder is built on these {what}s only. The higher a line, the more the {what} may weigh."
 )
-DECODERS = {
-    "GPClassifier": "a Gaussian process classifier (Rasmussen & Williams 2006)",
-    "GPRegressor": "Gaussian process regression (Rasmussen & Williams 2006)",
-    "RVMClassifier": "a relevance vector machine (Tipping 2001)",
-    "RVMRegressor": "relevance vector regression (Tipping 2001)",
-}
 LEGENDS = {
     "weight": Legend(
         "Weights",

@@ -20,10 +20,6 @@ FOUND = (
     "Share of the leave-one-out refits that find each set of voxels (model), and each voxel "
     "(edge); orange is the network above. Frequencies near 1: the scans agree on it."
 )
-DECODERS = {
-    "InverseTreeClassifier": "a Bayesian network with an inverse-tree structure (after Chen & "
-    "Herskovits 2005)"
-}
 LEGENDS = {
     "gain": Legend(
         "Gain of each voxel alone",

@@ -34,10 +34,6 @@ MOVED = (
     "Each dot is a voxel. On the dashed line its mean stayed as the scans have it; off the line "
     "its neighbours moved it."
 )
-DECODERS = {
-    "FeatureSharingNB": "Gaussian naive Bayes with features shared between neighbouring voxels "
-    "(after Palatucci & Mitchell 2007)"
-}
 LEGENDS = {
     "difference": Legend(
         "Difference of the classes",
