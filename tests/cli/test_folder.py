@@ -1,12 +1,11 @@
 import pytest
 
-from voxprior.cli.folder import output_files, output_folder
+from voxprior.cli.folder import FINISHED, output_files, output_folder
+from voxprior.validation.store import TaskStore
 
 
 def keep_a_fold(work):
-    fold = work / "folds" / "abc" / "fold-00000.json"
-    fold.parent.mkdir(parents=True)
-    fold.touch()
+    TaskStore(work / FINISHED, "folds", "abc", {}).save(0, 0.5)
 
 
 def stopped(work_in, error, *files):
@@ -58,8 +57,8 @@ def test_folds_outlive_a_stop_and_nothing_else_does(tmp_path):
         )
     assert not out.exists()
     with output_folder(out, "result.json") as work:
-        assert [p.name for p in work.iterdir()] == ["folds"]
-        assert len(list(work.glob("folds/*/*"))) == 1
+        assert [p.name for p in work.iterdir()] == [FINISHED]
+        assert TaskStore(work / FINISHED, "folds", "abc", {}).finished() == {0: 0.5}
         (work / "result.json").touch()
     assert out.exists()
 

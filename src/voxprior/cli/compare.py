@@ -11,7 +11,7 @@ import typer
 from voxprior.cli.arguments import names
 from voxprior.cli.choice import caution
 from voxprior.cli.errors import one_line, say
-from voxprior.cli.folder import FOLDS, output_folder
+from voxprior.cli.folder import FINISHED, output_folder
 from voxprior.cli.models import (
     BASELINES,
     check_kind,
@@ -73,7 +73,7 @@ def compare(
         chosen = names(models) or families + baselines
         results, failures = _test_all(chosen, data, testing, folder)
         comparison = compared(results)
-        curve = _learn(list(results), data, testing, repeats) if repeats else None
+        curve = _learn(list(results), data, testing, repeats, folder) if repeats else None
         warned = _write(comparison, failures, results, curve, data, folder)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
@@ -97,7 +97,7 @@ def _test_all(
         decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
         say(name)
         try:
-            result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FOLDS)
+            result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FINISHED)
         except (ValueError, TypeError, ArithmeticError) as error:
             if hasattr(error, "findings"):  # the audit speaks of the data, not of the model
                 raise
@@ -142,7 +142,7 @@ def compared(results: dict[str, Result]) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> Any:
+def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int, folder: Path) -> Any:
     """Learning curve of the models; None for numbers, which have no scans a class."""
     from voxprior.decoder import prepared
     from voxprior.validation import learning_curve
@@ -161,6 +161,7 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> 
         random_state=testing.seed,
         progress=True,
         allow=list(SEVERITY),
+        folder=folder / FINISHED,
     )
     if not curve.complete:
         raise KeyboardInterrupt

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Finished folds, kept below the unfinished output until it is whole.
-FOLDS = "folds"
+# Finished folds, relabellings and fits, kept below the unfinished output until it is whole.
+FINISHED = "finished"
 
 
 @contextmanager
@@ -57,21 +57,25 @@ def _unfinished(work: Path) -> Iterator[Path]:
     try:
         yield work
     except BaseException as error:
-        kept = len(list(work.glob(f"{FOLDS}/*/fold-*.json")))
+        from voxprior.validation.store import count_finished
+
+        kept = [
+            f"{count} finished {name}" for name, count in count_finished(work / FINISHED).items()
+        ]
         if not kept:
             shutil.rmtree(work, ignore_errors=True)
         if not isinstance(error, KeyboardInterrupt):
             raise
         raise KeyboardInterrupt(
-            f"{kept} finished folds are kept; the same command goes on from there."
+            f"{' and '.join(kept)} are kept; the same command goes on from there."
             if kept
             else "No fold was finished, and nothing was written."
         ) from None
-    shutil.rmtree(work / FOLDS, ignore_errors=True)
+    shutil.rmtree(work / FINISHED, ignore_errors=True)
 
 
 def _start(work: Path) -> None:
-    """Make the folder, or clean one that a killed run left of all but its folds."""
+    """Make the folder, or clean one that a killed run left of all that is not finished."""
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -79,7 +83,7 @@ def _start(work: Path) -> None:
     if not os.access(work, os.W_OK):
         raise OSError(f"{work.parent}: cannot be written (permission denied).")
     for entry in work.iterdir():
-        if entry.is_dir() and entry.name != FOLDS:
+        if entry.is_dir() and entry.name != FINISHED:
             shutil.rmtree(entry)
         elif not entry.is_dir():
             entry.unlink()
