@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from voxprior.errors import OutOfMemoryError, rewrite
+
 # What the package calls things, and the options that stand for them.
 WORDS = {
     "resample=True": "--resample",
@@ -70,6 +72,9 @@ def one_line(error: BaseException) -> str:
     if findings:
         told = " ".join(f"[{f.name}] {in_options(f.message)}" for f in findings)
         return f"{told} To go on all the same: --allow {','.join(f.name for f in findings)}"
+    if isinstance(error, OutOfMemoryError):
+        words = {"n_jobs": "--jobs", "mask": "--mask"}
+        return rewrite(error.marked, lambda name, value: words[name])
     if isinstance(error, MemoryError):
         return "not enough memory: use a smaller mask, or fewer --jobs."
     if isinstance(error, OSError) and error.strerror:
