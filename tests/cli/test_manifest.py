@@ -81,6 +81,13 @@ def test_a_file_of_the_user_with_a_new_name_of_ours_is_kept(out):
     assert content(out) == NEW | FOREIGN | {"maps/c.txt.old": "mine"}
 
 
+def test_a_file_that_the_user_makes_during_the_work_is_kept(tmp_path):
+    with output_folder(tmp_path / "out", "result.json") as work:
+        put(work, NEW)
+        put(tmp_path / "out", {"report.html": "mine"})
+    assert content(tmp_path / "out") == NEW | {"report.html.old": "mine"}
+
+
 def test_files_and_links_where_folders_are_to_be(out, tmp_path):
     (out / "maps").rename(tmp_path / "elsewhere")
     (out / "maps").symlink_to(tmp_path / "elsewhere")
