@@ -93,5 +93,36 @@ class InputTypeError(InputError, TypeError):
     """Something the user gave is of the wrong type."""
 
 
+class OutOfMemoryError(MemoryError):
+    """Memory ran out in a task, or a worker was killed, of which that is the usual cause.
+
+    Attributes
+    ----------
+    name : str
+        What the tasks are called.
+    n_finished, n_tasks : int
+        How many had finished, of how many.
+    kept : bool
+        Whether the finished ones are on disk, so that the same run goes on from there.
+    """
+
+    def __init__(self, what: str, name: str, n_finished: int, n_tasks: int, kept: bool):
+        super().__init__(what, name, n_finished, n_tasks, kept)
+        self.what, self.name = what, name
+        self.n_finished, self.n_tasks, self.kept = n_finished, n_tasks, kept
+
+    @property
+    def marked(self) -> str:
+        """The whole text, with its marks."""
+        less = f"fewer workers ({option('n_jobs')}) or a smaller {option('mask')}"
+        finished = f"{self.n_finished} of {self.n_tasks} {self.name} had finished"
+        if self.kept and self.n_finished:
+            return f"{self.what}. {finished} and are kept: the same again, with {less}, goes on."
+        return f"{self.what}. {finished}, and nothing is kept. Try again with {less}."
+
+    def __str__(self) -> str:
+        return in_python(self.marked)
+
+
 def _rebuild(kind: type[InputError], what: str, fields: dict[str, Any]) -> InputError:
     return kind(what, **fields)

@@ -83,13 +83,20 @@ def test_finished_participants_are_kept(run, bids, tmp_path, bare_report):
     out = tmp_path / "out"
     one = ["bids", bids, out, "participant", *COMMON, "--participant-label", "01"]
     assert "3 runs" in run(*one).output
+    description = out / "dataset_description.json"
+    described = json.dumps(json.loads(description.read_text()) | {"Authors": ["me"]})
+    description.write_text(described)
     assert [p.name for p in out.iterdir() if p.is_dir()] == ["sub-01"]
     assert "kept" in run(*one).output
     assert "kept" in run(*one, "--jobs", 2).output
     assert "3 runs" in run(*one, "--seed", 3).output
     events = bids / "sub-01" / "func" / "sub-01_task-faces_run-1_events.tsv"
     events.write_text(events.read_text() + "\n")
+    notes = out / "sub-01" / "func" / "notes.txt"
+    notes.write_text("mine")
     assert "3 runs" in run(*one, "--seed", 3).output
+    assert notes.read_text() == "mine"
+    assert description.read_text() == described
 
 
 def test_the_second_level_is_a_t_test_against_chance():
@@ -128,6 +135,10 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").touch()
     assert "not empty" in refused("bids", bids, tmp_path / "thesis", "participant", *COMMON)
+    description = bids / "dataset_description.json"
+    description.write_text('{"GeneratedBy": [{"Name": "fMRIPrep"}]}')
+    assert "not empty" in refused("bids", bids, bids, "participant", *COMMON)
+    assert "fMRIPrep" in description.read_text()
     for path in (bids / "derivatives" / "fmriprep" / "sub-01" / "func").glob("*run-[23]*"):
         path.unlink()
     assert "one run" in refused(*fixed, *COMMON)

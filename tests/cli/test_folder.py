@@ -1,12 +1,12 @@
 import pytest
 
-from voxprior.cli.folder import output_files, output_folder
+from voxprior.cli import folder
+from voxprior.cli.folder import FINISHED, MANIFEST, output_files, output_folder
+from voxprior.validation.store import TaskStore
 
 
 def keep_a_fold(work):
-    fold = work / "folds" / "abc" / "fold-00000.json"
-    fold.parent.mkdir(parents=True)
-    fold.touch()
+    TaskStore(work / FINISHED, "folds", "abc", {}).save(0, 0.5)
 
 
 def stopped(work_in, error, *files):
@@ -21,6 +21,27 @@ def stopped(work_in, error, *files):
         raise error
 
 
+def write(out, files):
+    """Write an output folder of these files."""
+    with output_folder(out, "result.json") as work:
+        put(work, files)
+
+
+def put(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def content(folder):
+    """Files of a folder but the manifest, with what is in them."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != MANIFEST
+    }
+
+
 def hidden(tmp_path):
     return [p.name for p in tmp_path.iterdir() if p.name.startswith(".")]
 
@@ -31,22 +52,19 @@ def test_it_appears_whole(tmp_path):
         (work / "result.json").write_text("new")
         keep_a_fold(work)
         assert not out.exists()
-    assert [p.name for p in out.iterdir()] == ["result.json"]
+    assert sorted(p.name for p in out.iterdir()) == ["manifest.json", "result.json"]
     assert not hidden(out.parent)
 
 
 def test_an_older_output_is_replaced_only_at_the_end(tmp_path):
     out = tmp_path / "out"
-    out.mkdir()
-    (out / "result.json").write_text("old")
-    (out / "more").touch()
+    write(out, {"result.json": "old", "more/a.txt": "old"})
     with pytest.raises(ZeroDivisionError):
         stopped(output_folder(out, "result.json"), ZeroDivisionError, "result.json")
-    assert (out / "result.json").read_text() == "old"
+    assert content(out) == {"result.json": "old", "more/a.txt": "old"}
     assert not hidden(tmp_path)
-    with output_folder(out, "result.json") as work:
-        (work / "result.json").write_text("new")
-    assert (out / "result.json").read_text() == "new"
+    write(out, {"result.json": "new"})
+    assert content(out) == {"result.json": "new"}
     assert not (out / "more").exists()
 
 
@@ -58,8 +76,8 @@ def test_folds_outlive_a_stop_and_nothing_else_does(tmp_path):
         )
     assert not out.exists()
     with output_folder(out, "result.json") as work:
-        assert [p.name for p in work.iterdir()] == ["folds"]
-        assert len(list(work.glob("folds/*/*"))) == 1
+        assert [p.name for p in work.iterdir()] == [FINISHED]
+        assert TaskStore(work / FINISHED, "folds", "abc", {}).finished() == {0: 0.5}
         (work / "result.json").touch()
     assert out.exists()
 
@@ -83,13 +101,53 @@ def test_other_peoples_folders_and_files_are_refused(tmp_path):
 
 
 def test_files_join_others_and_the_sign_comes_last(tmp_path):
-    (tmp_path / "other.txt").touch()
-    (tmp_path / "sign.json").write_text("old")
+    put(tmp_path, {"other.txt": "", "y_a.txt": "", "x_sign.json": "old"})
     with pytest.raises(ZeroDivisionError):
-        stopped(output_files(tmp_path, "x", "sign.json"), ZeroDivisionError, "sign.json")
-    assert {p.name for p in tmp_path.iterdir()} == {"other.txt"}
-    with output_files(tmp_path, "x", "sign.json") as work:
-        (work / "sign.json").write_text("new")
-        (work / "a.txt").touch()
-    assert {p.name for p in tmp_path.iterdir()} == {"other.txt", "sign.json", "a.txt"}
-    assert (tmp_path / "sign.json").read_text() == "new"
+        stopped(output_files(tmp_path, "x", "x_sign.json"), ZeroDivisionError, "x_sign.json")
+    assert content(tmp_path) == {"other.txt": "", "y_a.txt": "", "x_sign.json": "old"}
+    for files in ({"x_sign.json": "new", "x_b.txt": ""}, {"x_sign.json": "newer", "x_a.txt": ""}):
+        with output_files(tmp_path, "x", "x_sign.json") as work:
+            put(work, files)
+    found = content(tmp_path)
+    assert set(found) == {"other.txt", "y_a.txt", "x_sign.json", "x_a.txt", "x_manifest.json"}
+    assert found["x_sign.json"] == "newer"
+
+
+def test_files_that_are_called_as_ours_are_refused(tmp_path):
+    put(tmp_path, {"x_report.html": "somebody's"})
+    with (
+        pytest.raises(ValueError, match=r"x_report\.html: has a name that voxprior would write"),
+        output_files(tmp_path, "x", "x_sign.json"),
+    ):
+        pass
+    assert content(tmp_path) == {"x_report.html": "somebody's"}
+
+
+def test_a_manifest_of_another_command_does_not_make_a_folder_ours(tmp_path):
+    write(tmp_path / "out", {"result.json": ""})
+    put(tmp_path / "out", {"comparison.json": "somebody's"})
+    with (
+        pytest.raises(ValueError, match=r"holds no comparison\.json of voxprior"),
+        output_folder(tmp_path / "out", "comparison.json"),
+    ):
+        pass
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk")
+    write(tmp_path / "out", {"result.json": "new"})
+    assert (tmp_path / "out").is_symlink()
+    assert content(tmp_path / "disk") == {"result.json": "new"}
+
+
+def test_work_is_done_inside_a_folder_that_is_a_file_system_of_its_own(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.setattr(folder, "_place_for_hidden", lambda out: out)
+    for text in ("old", "new"):
+        with output_folder(out, "result.json") as work:
+            assert work.parent == out
+            put(work, {"result.json": text})
+        assert content(out) == {"result.json": text}
+    assert not hidden(tmp_path)

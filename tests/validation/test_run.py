@@ -1,6 +1,9 @@
 """The one parallel loop: same numbers wherever it runs, nothing lost on Ctrl-C."""
 
 import _thread
+import os
+import pickle
+import signal
 import threading
 
 import joblib
@@ -18,9 +21,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_info
 
+from voxprior.errors import OutOfMemoryError
 from voxprior.validation import FewShotSplit, LeaveOneGroupOut, cross_validate
 from voxprior.validation.fold import seeded
 from voxprior.validation.run import one_thread, run_tasks
+from voxprior.validation.store import TaskStore
 
 
 @pytest.fixture
@@ -65,12 +70,19 @@ class TestLoop:
         assert run_tasks(draw, list("abcdefg"), [2.0], n_jobs=2) == one
         assert len({value for _, value in one.values}) == 7
 
-    def test_skipped_tasks_do_not_move_seeds(self):
+    def test_kept_tasks_are_not_run_and_move_no_seeds(self, tmp_path):
         whole = run_tasks(draw, list("abcd"), [1.0])
-        part = run_tasks(draw, list("abcd"), [1.0], skip=[0, 2])
-        assert part.indices == [1, 3]
+        store = TaskStore(tmp_path, "draws", "run", {})
+        for index in (2, 0):
+            store.save(index, "kept")
+        seen = []
+        part = run_tasks(
+            draw, list("abcd"), [1.0], store=store, on_result=lambda i, _: seen.append(i)
+        )
+        assert part.values == ["kept", whole.values[1], "kept", whole.values[3]]
         assert part.complete
-        assert part.values == [whole.values[1], whole.values[3]]
+        assert seen == [0, 2, 1, 3]
+        assert sorted(store.finished()) == [0, 1, 2, 3]
 
     @pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
     def test_every_task_has_one_thread(self, backend):
@@ -104,6 +116,12 @@ class TestLoop:
         with pytest.raises(ValueError, match="no good") as caught:
             run_tasks(fail_at_two, range(4), n_jobs=n_jobs)
         assert "task 3 of 4" in str(caught.value.__notes__)
+
+    def test_a_rule_that_the_kept_tasks_satisfy_runs_nothing(self, tmp_path):
+        store = TaskStore(tmp_path, "draws", "run", {})
+        store.save(1, "kept")
+        outcome = run_tasks(fail_at_two, range(4), store=store, stop=lambda: True)
+        assert outcome == ([1], ["kept"], False)
 
     def test_progress_bar(self, capsys):
         run_tasks(draw, range(3), [1.0], progress=True, name="folds")
@@ -331,6 +349,45 @@ class TestInterrupt:
         outcome = run_tasks(wait_long, range(6), n_jobs=2, on_result=start_clock)
         assert outcome.indices == [0, 1]
         assert not outcome.complete
+
+
+def kill_itself(task, seed, parent):
+    """Die as the kernel's out-of-memory killer lets a process die, in a worker only."""
+    if task == 4 and os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def use_too_much(task, seed):
+    if task == 2:
+        raise MemoryError("Unable to allocate 7 TiB")
+    return task
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
+class TestMemory:
+    def test_a_killed_worker_is_told_with_what_is_kept(self, tmp_path):
+        store = TaskStore(tmp_path, "folds", "run", {})
+        options = {"n_jobs": 2, "name": "folds", "store": store}
+        with pytest.raises(OutOfMemoryError, match=r"worker process was killed.* memory") as caught:
+            run_tasks(kill_itself, range(40), [os.getpid()], **options)
+        error = caught.value
+        assert (error.name, error.n_tasks, error.kept) == ("folds", 40, True)
+        assert error.n_finished == len(store.finished()) < 40
+        assert "n_jobs" in str(error)
+        options["n_jobs"] = 1
+        again = run_tasks(kill_itself, range(40), [os.getpid()], **options)
+        assert again.values == list(range(40))
+
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_memory_that_runs_out_in_a_task_is_told_alike(self, n_jobs):
+        with pytest.raises(OutOfMemoryError, match=r"of 4 folds had finished, and nothing is kept"):
+            run_tasks(use_too_much, range(4), n_jobs=n_jobs, name="folds")
+
+    def test_the_error_can_be_pickled(self):
+        error = OutOfMemoryError("Memory ran out", "folds", 3, 5, True)
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+        assert "3 of 5 folds had finished and are kept" in str(error)
 
 
 class TestBadInput:

@@ -1,5 +1,7 @@
 """The command line: argv to calls, one file a command; heavy imports happen inside commands."""
 
+import signal
+
 import typer
 
 from voxprior.cli.arguments import ManyValues, spread
@@ -42,10 +44,11 @@ def _options(
 
     Start with `voxprior demo`, which needs no data. With your own images: `voxprior decode --help`.
 
-    Exit codes: 0 done, 2 bad input (one line says what), 130 stopped by Ctrl-C.
+    Exit codes: 0 done, 2 bad input (one line says what), 130 stopped by Ctrl-C or SIGTERM.
     """
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; a request to end, as schedulers send it, is met like Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

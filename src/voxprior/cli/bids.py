@@ -20,6 +20,7 @@ from voxprior.cli.pipeline import Naming, decode_dataset, number, subject, told
 from voxprior.cli.reading import Preparation, Trials, read_runs
 from voxprior.cli.settings import parameters
 from voxprior.cli.testing import Config, Json, Model, Permutations, Set, Testing
+from voxprior.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,6 +192,7 @@ def _decode(
     title: str,
     groups: list[str] | None = None,
     beside: Callable[[Result], list[dict[str, Any]]] | None = None,
+    write_more: Callable[[Result, Path], None] | None = None,
 ) -> Result:
     """Read, decode and write runs; the file of settings comes last."""
     from rich.console import Console
@@ -216,6 +218,8 @@ def _decode(
             naming=naming,
             beside=beside,
         )
+        if write_more is not None:
+            write_more(result, work)
         (work / sign).write_text(json.dumps(plain(study.settings(runs)), indent=1), "utf-8")
     return result
 
@@ -244,6 +248,14 @@ def _group(study: Study) -> dict[str, Any]:
     groups = [f"sub-{label}" for label, of_one in study.runs.items() for _ in of_one]
     start = f"{study.name}_"
     folder, naming = study.out / "group", Naming(start, f"{start}stat-{{}}_statmap", "")
+    name = naming.file("secondlevel")
+
+    def write_table(result: Result, work: Path) -> None:
+        table = second_level(study, result)
+        options: dict[str, Any] = {"float_format": "%.6g", "na_rep": "n/a"}
+        table.to_csv(work / f"{name}.tsv", sep="\t", index=False, **options)
+        (work / f"{name}.json").write_text(json.dumps(group_tests(table), indent=1), "utf-8")
+
     result = _decode(
         study,
         folder,
@@ -252,12 +264,9 @@ def _group(study: Study) -> dict[str, Any]:
         title=f"{len(study.runs)} participants",
         groups=groups,
         beside=lambda result: [_as_table(second_level(study, result))],
+        write_more=write_table,
     )
-    table = second_level(study, result)
-    name = naming.file("secondlevel")
-    table.to_csv(folder / f"{name}.tsv", sep="\t", index=False, float_format="%.6g", na_rep="n/a")
-    tests = group_tests(table)
-    (folder / f"{name}.json").write_text(json.dumps(tests, indent=1), "utf-8")
+    tests = group_tests(second_level(study, result))
     return {"level": "group", **told(result), "second_level": tests, "folder": str(study.out)}
 
 
@@ -325,12 +334,20 @@ def _as_table(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _describe(out: Path) -> None:
-    """Write dataset_description.json, which makes the folder a BIDS derivative."""
+    """Write dataset_description.json, which makes the folder a BIDS derivative.
+
+    One that is there stays as it is, since people add to it; one of another program is refused.
+    """
     from voxprior.validation.result import write_whole
 
     path = out / "dataset_description.json"
-    if out.is_dir() and any(out.iterdir()) and not path.exists():
-        raise ValueError(f"{out}: is not empty and holds no {path.name}; choose another folder.")
+    if out.is_dir() and any(out.iterdir()):
+        if not _generated_by_us(path):
+            raise InputError(
+                f"{out}: is not empty and holds no {path.name} of voxprior",
+                remedy="Choose another folder",
+            )
+        return
     try:
         out.mkdir(parents=True, exist_ok=True)
         content = {
@@ -342,6 +359,14 @@ def _describe(out: Path) -> None:
         write_whole(path, json.dumps(content, indent=1))
     except OSError as error:
         raise OSError(f"{out}: cannot be written ({error.strerror}).") from error
+
+
+def _generated_by_us(path: Path) -> bool:
+    try:
+        makers = json.loads(path.read_text("utf-8"))["GeneratedBy"]
+        return any(maker["Name"] == "voxprior" for maker in makers)
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
 
 
 def _show(found: dict[str, Any]) -> None:

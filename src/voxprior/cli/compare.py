@@ -12,7 +12,7 @@ from voxprior import registry
 from voxprior.cli.arguments import names
 from voxprior.cli.choice import caution
 from voxprior.cli.errors import one_line, say
-from voxprior.cli.folder import FOLDS, output_folder
+from voxprior.cli.folder import FINISHED, output_folder
 from voxprior.cli.pipeline import facts, number, rows_of, subject, told
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
 from voxprior.cli.testing import PANEL, Json, Out, Testing
@@ -65,7 +65,7 @@ def compare(
         chosen = names(models) or all_models(data.y)
         results, failures = _test_all(chosen, data, testing, folder)
         comparison = compared(results)
-        curve = _learn(list(results), data, testing, repeats) if repeats else None
+        curve = _learn(list(results), data, testing, repeats, folder) if repeats else None
         warned = _write(comparison, failures, results, curve, data, folder)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
@@ -88,7 +88,7 @@ def _test_all(
         decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
         say(name)
         try:
-            result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FOLDS)
+            result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FINISHED)
         except (ValueError, TypeError, ArithmeticError) as error:
             if hasattr(error, "findings"):  # the audit speaks of the data, not of the model
                 raise
@@ -143,7 +143,7 @@ def compared(results: dict[str, Result]) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> Any:
+def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int, folder: Path) -> Any:
     """Learning curve of the models; None for numbers, which have no scans a class."""
     from voxprior.decoder import prepared
     from voxprior.validation import learning_curve
@@ -162,6 +162,7 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> 
         random_state=testing.seed,
         progress=True,
         allow=list(SEVERITY),
+        folder=folder / FINISHED,
     )
     if not curve.complete:
         raise KeyboardInterrupt

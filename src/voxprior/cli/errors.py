@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from voxprior.errors import InputError, rewrite
+from voxprior.errors import InputError, OutOfMemoryError, rewrite
 
 # What the package calls things, and the options that stand for them.
 WORDS = {
@@ -82,6 +82,9 @@ def one_line(error: BaseException) -> str:
     if findings:
         told = " ".join(f"[{f.name}] {in_options(f.message)}" for f in findings)
         return f"{told} To go on all the same: --allow {','.join(f.name for f in findings)}"
+    if isinstance(error, OutOfMemoryError):
+        words = {"n_jobs": "--jobs", "mask": "--mask"}
+        return rewrite(error.marked, lambda name, value: words[name])
     if isinstance(error, MemoryError):
         return "not enough memory: use a smaller mask, or fewer --jobs."
     if isinstance(error, OSError) and error.strerror:

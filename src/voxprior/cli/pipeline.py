@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from voxprior.cli.folder import FOLDS
+from voxprior.cli.folder import FINISHED
 from voxprior.cli.testing import Testing
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def decode_dataset(
     testing : Testing
         Split, seed, workers and the like.
     folder : Path
-        Exists; finished folds are looked for and kept in its subfolder ``folds``.
+        Exists; finished folds and relabellings are looked for and kept in its subfolder
+        ``finished``.
     title : str
         Heading of the report.
     permutations : int
@@ -77,11 +78,14 @@ def decode_dataset(
 
     decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
     cv = testing.splitter(data)
-    result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FOLDS)
+    result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FINISHED)
     if not result.complete:
         raise KeyboardInterrupt
     tables = [] if data.covariates is None else [_beside_covariates(data, result, decoder, cv)]
-    test = _permuted(data, estimator, result, testing, cv, permutations) if permutations else None
+    test = None
+    if permutations:
+        kept = folder / FINISHED
+        test = _permuted(data, estimator, result, testing, cv, permutations, kept)
     with Console(stderr=True).status("fitting on all scans"):
         decoder.fit(data)
     with Console(stderr=True).status("writing the report"):
@@ -97,7 +101,13 @@ def decode_dataset(
 
 
 def _permuted(
-    data: Dataset, estimator: Any, result: Result, testing: Testing, cv: Any, permutations: int
+    data: Dataset,
+    estimator: Any,
+    result: Result,
+    testing: Testing,
+    cv: Any,
+    permutations: int,
+    folder: Path,
 ) -> PermutationResult:
     """Test the first score against relabelled data; the bar counts relabellings."""
     from voxprior.decoder import prepared
@@ -118,6 +128,7 @@ def _permuted(
         random_state=testing.seed,
         progress=True,
         allow=list(SEVERITY),
+        folder=folder,
     )
     if not test.complete:
         raise KeyboardInterrupt

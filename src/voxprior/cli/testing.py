@@ -20,7 +20,12 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Model parameter, for instance radius=2; overrides --config."),
 ]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Output folder; an older one is replaced.")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", help="Output folder; voxprior's files in an older one are replaced."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Permutations = Annotated[
     int,

@@ -37,6 +37,24 @@ class FoldOutcome(NamedTuple):
     predict_seconds: float
     model: Any
 
+    def to_plain(self) -> dict[str, Any]:
+        """Return what JSON can hold, every number kept, infinities too; models are left out."""
+        content = self._replace(model=None)._asdict()
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in content.items()}
+
+    @classmethod
+    def from_plain(cls, content: dict[str, Any]) -> FoldOutcome:
+        """Read what `to_plain` returned."""
+        values = content["values"]
+        return cls(
+            **content
+            | {
+                "test": np.array(content["test"]),
+                "y_pred": np.array(content["y_pred"]),
+                "values": None if values is None else np.array(values, dtype=float),
+            }
+        )
+
 
 def seeded(estimator, seed: np.random.SeedSequence):
     """Copy an estimator with every ``random_state`` that is None set from the seed."""

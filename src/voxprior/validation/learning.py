@@ -7,6 +7,7 @@ decoders are therefore paired, scan by scan and repeat by repeat.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +17,12 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 from voxprior.validation.audit import audit, heed
-from voxprior.validation.fold import build_result, fit_fold
+from voxprior.validation.fold import FoldOutcome, build_result, fit_fold
 from voxprior.validation.intervals import difference_interval
 from voxprior.validation.result import Result
 from voxprior.validation.run import Outcome, check_data, describe, run_tasks, split_settings
 from voxprior.validation.splits import FewShotSplit
+from voxprior.validation.store import TaskStore, settings_digest
 
 STEPS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500, 800)
 
@@ -121,6 +123,7 @@ def learning_curve(
     progress: bool = False,
     variables: Mapping[str, Any] | None = None,
     allow: Collection[str] = (),
+    folder: str | os.PathLike | None = None,
 ) -> LearningCurve:
     """Score several decoders at growing numbers of training scans a class, after the audit.
 
@@ -135,6 +138,8 @@ def learning_curve(
         training pool has.
     n_repeats, pool, draw
         See `FewShotSplit`.
+    folder : path
+        Keep finished fits there; the same call goes on where it was stopped.
 
     Examples
     --------
@@ -168,14 +173,16 @@ def learning_curve(
         for name in estimators
         for number in range(len(folds[size]))
     ]
+    shared = (dict(estimators), folds, X, y, groups, classes)
     outcome = run_tasks(
         _fit_one,
         tasks,
-        (dict(estimators), folds, X, y, groups, classes),
+        shared,
         n_jobs=n_jobs,
         random_state=random_state,
         progress=progress,
         name="fits",
+        store=None if folder is None else _fit_store(folder, tasks, shared, random_state),
     )
     results = {}
     for (name, size), part in _by_curve_point(tasks, outcome, n_repeats).items():
@@ -186,6 +193,20 @@ def learning_curve(
         }
         results[name, size] = build_result(part, y, groups, classes, settings, findings[name])
     return LearningCurve(results, outcome.complete)
+
+
+def _fit_store(folder, tasks, shared, random_state) -> TaskStore:
+    estimators, folds, X, y, groups, classes = shared
+    settings = {
+        "estimators": {
+            name: describe(model, X, y, groups, classes) for name, model in estimators.items()
+        },
+        "sizes": list(folds),
+        "random_state": random_state,
+    }
+    digest = settings_digest(estimators.values(), (X, y, groups), (tasks, folds), settings)
+    codec = (FoldOutcome.to_plain, FoldOutcome.from_plain)
+    return TaskStore(folder, "fits", digest, settings, *codec)
 
 
 def _by_curve_point(tasks, outcome: Outcome, n_repeats: int) -> dict[tuple[str, int], Outcome]:

@@ -13,6 +13,8 @@ well as the true labels,
 * Hyper-parameters that a search inside the estimator chooses are chosen again for every
   relabelling, or chosen once with the true labels and then fixed; that favours the true labels and
   is said.
+* Scores are kept in a folder as they come, if one is given: a test that was stopped goes on, and
+  ends in the same result as one that was not, early stopping included.
 * What labels do not change is made once: Gram matrices (``kernel="precomputed"``), and whatever an
   estimator offers by ``prepare`` and ``fit_prepared``, see `voxprior.validation.fold`.
 
@@ -24,7 +26,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +46,8 @@ from voxprior.validation.relabel import (
     relabelling,
 )
 from voxprior.validation.result import Result, score_predictions
-from voxprior.validation.run import check_data, make_folds, run_tasks
+from voxprior.validation.run import check_data, describe, make_folds, run_tasks
+from voxprior.validation.store import TaskStore, settings_digest
 
 LOWER_IS_BETTER = ("log_loss", "brier", "mae")
 # Other scores are judged by the predicted labels alone.
@@ -93,6 +97,7 @@ def permutation_test(
     progress: bool = False,
     variables: Mapping[str, Any] | None = None,
     allow: Collection[str] = (),
+    folder: str | os.PathLike | None = None,
 ) -> PermutationResult:
     """Test a decoder's score against relabelled data, after the audit of the split.
 
@@ -112,6 +117,9 @@ def permutation_test(
         Stop once so many score as well as the true labels; None never stops early.
     hyperparameters : {"rechosen", "fixed"}
         For a `GridSearchCV` or `RandomizedSearchCV`.
+    folder : path
+        Keep the scores of finished relabellings there; the same call goes on where it was stopped,
+        and gives what it would have given without the stop.
 
     Examples
     --------
@@ -125,6 +133,7 @@ def permutation_test(
     (0.0625, 0.0625, True, 'labels exchanged among scans within each group')
     """
     y, groups, classes = check_data(estimator, X, y, groups)
+    cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it
     folds, _ = make_folds(estimator, X, y, groups, cv)
     findings = audit(estimator, X, y, groups, folds, variables=variables, allow=allow)
     heed(findings)
@@ -136,7 +145,9 @@ def permutation_test(
     sign = -1.0 if score in LOWER_IS_BETTER else 1.0
     prepared = prepare_for_labels(estimator, X)
     shared = (structure, values, estimator, X, groups, cv, classes, prepared, score)
-    options = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
+    options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
+    if folder is not None:
+        options["store"] = _score_store(folder, codes, y, folds, shared, random_state)
     scores, complete = _run(codes, shared, sign, stop_after, options)
     observed, null = scores[0], scores[1:]
     p, used, stopped = p_value(sign * observed, sign * null, stop_after, len(codes) - 1)
@@ -242,6 +253,22 @@ def _run(codes, shared, sign, stop_after, options) -> tuple[np.ndarray, bool]:
     if np.isnan(scores[0]):
         raise ValueError(f"The score {shared[-1]!r} is not defined for this split.")
     return scores[: in_order()], outcome.complete or enough()
+
+
+def _score_store(folder, codes, y, folds, shared, random_state) -> TaskStore:
+    """Store of the scores; a rule that only says when to stop does not change them."""
+    structure, values, estimator, X, groups, cv, classes, _, score = shared
+    settings = describe(estimator, X, y, groups, classes) | {
+        "score": score,
+        "scheme": structure.statement,
+        "n_relabellings": len(codes) - 1,
+        "random_state": random_state,
+    }
+    # Labels decide the folds of some splitters, hence the splitter beside the folds of the true
+    # labels; the drawn codes stand for blocks and scheme.
+    arrays = (X, y, groups, values, structure, np.stack(codes))
+    digest = settings_digest([estimator], arrays, (folds, cv), settings)
+    return TaskStore(folder, "relabellings", digest, settings)
 
 
 def score_relabelled(

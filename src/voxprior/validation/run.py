@@ -20,6 +20,7 @@ import secrets
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -35,12 +36,13 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from voxprior.errors import InputError, OutOfMemoryError, option
 from voxprior.registry import split_words
 from voxprior.validation.audit import audit, heed
-from voxprior.validation.fold import build_result, fit_fold
+from voxprior.validation.fold import FoldOutcome, build_result, fit_fold
 from voxprior.validation.result import Result, plain
 from voxprior.validation.splits import Jackknife
-from voxprior.validation.store import FoldStore, settings_digest
+from voxprior.validation.store import TaskStore, settings_digest
 
 # --- the loop ---------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ def run_tasks(
     random_state: int | None = 0,
     progress: bool = False,
     name: str = "tasks",
-    skip: Sequence[int] = (),
+    store: TaskStore | None = None,
     on_result: Callable[[int, Any], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Outcome:
@@ -122,10 +124,12 @@ def run_tasks(
         Show a bar on the standard error.
     name : str
         What the bar calls the tasks.
-    skip : sequence of int
-        Numbers of tasks not to run. The seeds of the others do not change.
+    store : TaskStore
+        Keeps what finished tasks returned; tasks that it holds are not run again. The seeds of the
+        others do not change.
     on_result : callable
-        Called with (number, value) in this process as soon as a task has finished, in any order.
+        Called with (number, value) in this process as soon as a task has finished, in any order;
+        with those of the store before all others.
     stop : callable
         Asked after every result; when it says True, the tasks that remain are dropped.
 
@@ -133,6 +137,11 @@ def run_tasks(
     -------
     Outcome
         Finished tasks; ``complete`` is False after Ctrl-C or `stop`.
+
+    Raises
+    ------
+    OutOfMemoryError
+        Memory ran out in a task, or a worker process was killed.
 
     Examples
     --------
@@ -143,33 +152,48 @@ def run_tasks(
     [9.429376, 6.771969]
     """
     seeds = np.random.SeedSequence(random_state).spawn(len(tasks))
-    todo = [i for i in range(len(tasks)) if i not in set(skip)]
+    done = {} if store is None else store.finished()
+    on_result = on_result or (lambda index, value: None)
+    for index in sorted(done):
+        on_result(index, done[index])
+    enough = bool(done) and stop is not None and stop()
+    todo = [] if enough else [i for i in range(len(tasks)) if i not in done]
     parallel = joblib.Parallel(
         n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
     )
     calls = (
         joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
     )
-    done: dict[int, Any] = {}
     with _progress_bar(progress and bool(todo), name, len(todo)) as advance:
         stream = parallel(calls)
         try:
             for index, value in stream:
                 done[index] = value
-                if on_result is not None:
-                    on_result(index, value)
+                if store is not None:
+                    store.save(index, value)
+                on_result(index, value)
                 advance()
                 if stop is not None and stop():
                     break
         except KeyboardInterrupt:
-            if not done and not skip:  # nothing to keep
+            if not done:  # nothing to keep
                 raise
+        except (MemoryError, BrokenExecutor) as error:
+            raise _out_of_memory(error, name, len(done), len(tasks), store is not None) from error
         finally:
             with warnings.catch_warnings():  # of joblib, that tasks were dropped: that is meant
                 warnings.simplefilter("ignore", UserWarning)
                 stream.close()
     order = sorted(done)
-    return Outcome(order, [done[i] for i in order], len(order) == len(todo))
+    return Outcome(order, [done[i] for i in order], len(order) == len(tasks))
+
+
+def _out_of_memory(error: BaseException, *facts: Any) -> OutOfMemoryError:
+    if isinstance(error, BrokenExecutor):
+        what = "A worker process was killed, most likely because memory ran out"
+    else:
+        what = "Memory ran out"
+    return OutOfMemoryError(what, *facts)
 
 
 @contextmanager
@@ -258,28 +282,31 @@ def cross_validate(
         "random_state": random_state,
     }
     shared = (estimator, X, y, groups, dict(fit_params or {}), classes, keep_models)
-    options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
-    if folder is None:
-        outcome = run_tasks(fit_fold, folds, shared, name="folds", **options)
-    else:
-        outcome = _resume(folder, folds, shared, settings, options)
+    outcome = run_tasks(
+        fit_fold,
+        folds,
+        shared,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        progress=progress,
+        name="folds",
+        store=None if folder is None else _fold_store(folder, folds, shared, settings),
+    )
     return build_result(outcome, y, groups, classes, settings, findings)
 
 
-def _resume(folder, folds, shared, settings, options) -> Outcome:
-    """Run the folds that the folder does not hold yet, and keep each as it ends."""
-    estimator, X, y, groups, fit_params, _, keep_models = shared
+def _fold_store(folder, folds, shared, settings) -> TaskStore:
+    estimator, *arrays, _, keep_models = shared
     if keep_models:
-        raise ValueError("Models are not kept in a folder: leave out keep_models or folder.")
-    digest = settings_digest(estimator, X, y, groups, fit_params, folds, settings)
-    store = FoldStore(folder, digest, settings)
-    done = store.finished()
-    new = run_tasks(
-        fit_fold, folds, shared, name="folds", skip=list(done), on_result=store.save, **options
+        raise InputError(
+            "Models are not kept in a folder",
+            remedy=f"Leave out {option('keep_models')} or {option('folder')}",
+        )
+    digest = settings_digest(
+        [estimator], arrays, [(np.asarray(a), np.asarray(b)) for a, b in folds], settings
     )
-    done |= dict(zip(new.indices, new.values))
-    order = sorted(done)
-    return Outcome(order, [done[i] for i in order], len(order) == len(folds))
+    codec = (FoldOutcome.to_plain, FoldOutcome.from_plain)
+    return TaskStore(folder, "folds", digest, settings, *codec)
 
 
 def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
