@@ -102,16 +102,16 @@ def test_helps_any_classifier_where_noise_is_shared(rng):
 
 def test_refuses_too_few_volumes_with_advice(rng):
     maps = rng.normal(size=(40, 500))
-    with pytest.raises(ValueError, match="needs at least 100 volumes, got n_samples = 40"):
+    with pytest.raises(ValueError, match="at least 100, got n_samples = 40"):
         NoiseWhitening().fit(maps)
     assert NoiseWhitening(min_volumes=30).fit(maps).n_volumes_ == 40
 
 
 def test_refusals(rng):
     Z = rng.normal(size=(120, 12))
-    with pytest.raises(ValueError, match="not a multiple of the 5 voxels"):
+    with pytest.raises(ValueError, match="multiple of its 5 voxels"):
         NoiseWhitening(VoxelSpace.grid((5,))).fit(Z)
-    with pytest.raises(ValueError, match="volumes must have 12 columns, one a voxel, got 7"):
+    with pytest.raises(ValueError, match="12 columns, one per voxel, got 7"):
         NoiseWhitening(volumes=Z[:, :7]).fit(Z)
     with pytest.raises(ValueError, match="do not vary"):
         NoiseWhitening().fit(np.ones((50, 3)))
