@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 from benchmarks.measure import measure
 from benchmarks.papers.xiang2009.arms import mean_sd, morans_i
 from voxprior import SpatialBoostingClassifier, VoxelSpace
-from voxprior.models.boosting.boost import Settings, boost
+from voxprior.models.boosting.coordinate_descent import Settings, boost
 from voxprior.models.boosting.penalty import make_penalty
 from voxprior.models.boosting.stumps import presort
 from voxprior.simulate import blobs
