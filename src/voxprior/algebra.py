@@ -162,7 +162,7 @@ def launch(kernel: Callable[..., None], work: int, *arguments: Any) -> None:
     [1]
     """
     threads = numba.get_num_threads()
-    if work >= SMALL_WORK:
+    if work >= SMALL_WORK or threads == 1:
         kernel(*arguments)
         return
     numba.set_num_threads(1)

@@ -109,9 +109,9 @@ def test_refuses_too_few_volumes_with_advice(rng):
 
 def test_refusals(rng):
     Z = rng.normal(size=(120, 12))
-    with pytest.raises(ValueError, match="not a multiple of the 5 voxels"):
+    with pytest.raises(ValueError, match="multiple of its 5 voxels"):
         NoiseWhitening(VoxelSpace.grid((5,))).fit(Z)
-    with pytest.raises(ValueError, match="volumes must have 12 columns, one a voxel, got 7"):
+    with pytest.raises(ValueError, match="12 columns, one per voxel, got 7"):
         NoiseWhitening(volumes=Z[:, :7]).fit(Z)
     with pytest.raises(ValueError, match="do not vary"):
         NoiseWhitening().fit(np.ones((50, 3)))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -29,12 +29,8 @@ from voxprior.errors import InputError, option
 FLOATS = (np.float64, np.float32)
 
 
-class VoxelModel(BaseEstimator, metaclass=ABCMeta):
+class VoxelEstimator(BaseEstimator):
     """An estimator whose features are voxels, or voxels at several times."""
-
-    @abstractmethod
-    def voxel_maps(self) -> dict[str, NDArray]:
-        """Maps of what the fitted model used, (n_voxels,) or (n_features,), most telling first."""
 
     def _new_scans(self, X: Any) -> NDArray:
         """Scans to predict, with the features of those in `fit`."""
@@ -45,6 +41,18 @@ class VoxelModel(BaseEstimator, metaclass=ABCMeta):
         """V, the voxels of the space; without one every feature is a voxel of its own."""
         space = getattr(self, "space", None)
         return self.n_features_in_ if space is None else check_times(self, space.n_voxels)
+
+
+class VoxelTransformer(TransformerMixin, VoxelEstimator):
+    """A `VoxelEstimator` that prepares scans for a model."""
+
+
+class VoxelModel(VoxelEstimator, metaclass=ABCMeta):
+    """A `VoxelEstimator` that predicts, and says where it found what it knows."""
+
+    @abstractmethod
+    def voxel_maps(self) -> dict[str, NDArray]:
+        """Maps of what the fitted model used, (n_voxels,) or (n_features,), most telling first."""
 
 
 class VoxelRegressor(RegressorMixin, VoxelModel):
@@ -129,13 +137,16 @@ def class_prior(priors: Any, counts: NDArray) -> NDArray[np.float64]:
     return given
 
 
-def check_times(model: VoxelModel, n_voxels: int) -> int:
-    """Refuse scans that are not one or more values per voxel of the space; returns `n_voxels`."""
+def check_times(model: VoxelEstimator, n_voxels: int, parameter: str = "space") -> int:
+    """Refuse scans that are not one or more values per voxel; returns `n_voxels`.
+
+    `parameter` is where the number of voxels comes from.
+    """
     if model.n_features_in_ % n_voxels:
         raise InputError(
-            f"Scans do not fit the {option('space')} of {type(model).__name__}",
+            f"Scans do not fit the {option(parameter)} of {type(model).__name__}",
             expected=f"a multiple of its {n_voxels} voxels as features",
             got=f"{model.n_features_in_} features",
-            remedy="Build the space from the mask that the scans were read with",
+            remedy=f"Build the {option(parameter)} from the mask that the scans were read with",
         )
     return n_voxels

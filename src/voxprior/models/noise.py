@@ -1,8 +1,8 @@
 """NoiseWhitening: a noise covariance learned without labels, and patterns freed of it.
 
-Voxels share noise: breathing, motion, slow drifts. Two examples a class cannot tell that noise from
-signal, but a run has hundreds of volumes, and its labels are not needed. From volumes z_1 .. z_n,
-centred and (``standardize``) divided by their standard deviations,
+Voxels share noise: breathing, motion, slow drifts. Two examples per class cannot tell that noise
+from signal, but a run has hundreds of volumes, and its labels are not needed. From volumes
+z_1 .. z_n, centred and (``standardize``) divided by their standard deviations,
 
     S = (1/n) Σ z zᵀ,      Σ = (1 − a) S + a μ I,      μ = tr S / V
     a = min(1, [ (1/n²) Σ_i |z_i|⁴ − (1/n) tr S² ] / [ tr S² − V μ² ])           Ledoit & Wolf
@@ -13,16 +13,15 @@ voxels stay where they are. With the thin decomposition Z = U diag(s) Wᵀ of ra
 
     √μ Σ^(−1/2) = I/√a + W diag( √μ/√((1 − a) λ + a μ) − 1/√a ) Wᵀ
 
-so no voxel-by-voxel matrix is ever formed: O(n² V) to fit, O(q V) a scan.
+so no voxel-by-voxel matrix is ever formed: O(n² V) to fit, O(q V) per scan.
 
-======== ================= ========== ================================================
-symbol   variable          shape      meaning
-======== ================= ========== ================================================
-z        ``volumes``       (n, V)     volumes, centred
-W        ``components_``   (q, V)     principal noise patterns
-λ        ``variances_``    (q,)       their variances
-a        ``shrinkage_``               weight of the identity
-======== ================= ========== ================================================
+| symbol | variable | shape |
+|---|---|---|
+| z, volumes, centred | `volumes` | (n, V) |
+| W, principal noise patterns | `components_` | (q, V) |
+| λ, their variances | `variances_` | (q,) |
+| μ, the mean variance | `mean_variance_` | scalar |
+| a, weight of the identity | `shrinkage_` | scalar |
 
 Reference: O. Ledoit, M. Wolf, "A well-conditioned estimator for large-dimensional covariance
 matrices", Journal of Multivariate Analysis 2004.
@@ -35,11 +34,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
+from sklearn.base import OneToOneFeatureMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from voxprior.errors import InputError, option
+from voxprior.models.base import VoxelTransformer
 from voxprior.space import VoxelSpace
 
 
@@ -68,7 +68,7 @@ def noise_covariance(volumes: np.ndarray, shrinkage: float | None = None) -> Noi
     variances = power / n
     mean, square = float(variances.sum() / V), float((variances**2).sum())
     if mean <= 0:
-        raise ValueError("The volumes do not vary, so there is no noise to learn.")
+        raise InputError("The volumes do not vary, so there is no noise to learn")
     if shrinkage is None:
         fourth = ((volumes**2).sum(axis=1) ** 2).sum() / n**2
         distance = square - V * mean**2
@@ -110,7 +110,7 @@ def _thin(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return power[keep], patterns / np.linalg.norm(patterns, axis=1, keepdims=True)
 
 
-class NoiseWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class NoiseWhitening(OneToOneFeatureMixin, VoxelTransformer):
     """Remove the covariance of the noise, learned without labels from the volumes of runs.
 
     Parameters
@@ -193,14 +193,15 @@ class NoiseWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.center_ = volumes.mean(axis=0)
         self.scale_ = np.ones(V)
         if self.standardize:
-            spread = volumes.std(axis=0)
-            self.scale_ = np.where(spread > 0, spread, 1.0)
+            deviation = volumes.std(axis=0)
+            self.scale_ = np.where(deviation > 0, deviation, 1.0)
         fixed = None if isinstance(self.shrinkage, str) else float(self.shrinkage)
         noise = noise_covariance((volumes - self.center_) / self.scale_, fixed)
         if noise.shrinkage == 0 and len(noise.variances) < V:
-            raise ValueError(
-                f"shrinkage=0 needs a covariance of full rank: {len(volumes)} volumes span only "
-                f"{len(noise.variances)} of {V} dimensions. Use shrinkage='ledoit-wolf'."
+            raise InputError(
+                f"{option('shrinkage', 0)} needs a covariance of full rank: {len(volumes)} volumes "
+                f"span only {len(noise.variances)} of {V} dimensions",
+                remedy=f"Use {option('shrinkage', 'ledoit-wolf')}",
             )
         self.components_, self.variances_, self.mean_variance_, self.shrinkage_ = noise
         self.n_volumes_ = len(volumes)
@@ -208,30 +209,21 @@ class NoiseWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         """Whiten every time point of every sample."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._new_scans(X)
         volumes = (X.reshape(-1, len(self.center_)) - self.center_) / self.scale_
         noise = NoiseCovariance(
             self.components_, self.variances_, self.mean_variance_, self.shrinkage_
         )
         return whiten(volumes, noise).reshape(X.shape)
 
-    def _n_voxels(self) -> int:
-        if self.space is None:
-            return self.n_features_in_
-        if self.n_features_in_ % self.space.n_voxels:
-            raise ValueError(
-                f"X has {self.n_features_in_} features, which is not a multiple of the "
-                f"{self.space.n_voxels} voxels of the space."
-            )
-        return self.space.n_voxels
-
     def _checked_volumes(self, V: int) -> np.ndarray:
         volumes = check_array(self.volumes, dtype=np.float64, input_name="volumes")
         if volumes.shape[1] != V:
-            raise ValueError(
-                f"volumes must have {V} columns, one a voxel, got {volumes.shape[1]}: mask and "
-                "order them as the samples."
+            raise InputError(
+                f"{option('volumes')} do not fit the samples",
+                expected=f"{V} columns, one per voxel",
+                got=f"{volumes.shape[1]}",
+                remedy="Mask and order them as the samples",
             )
         return volumes
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from voxprior import SpatialBoostingClassifier, VoxelSpace
-from voxprior.models.boosting.controls import top
+from voxprior.models.boosting.controls import most_important
 
 SIDE = 10
 
@@ -72,14 +72,14 @@ def test_a_bootstrap_is_a_refit_on_repeated_samples(rng):
     np.testing.assert_array_equal(frequency > 0, again.importance_ > 0)
 
 
-def test_top_breaks_ties_by_the_lowest_and_never_takes_zeros():
+def test_the_most_important_break_ties_by_the_lowest_and_never_takes_zeros():
     importance = np.array([0.0, 2.0, 1.0, 1.0])
-    np.testing.assert_array_equal(top(importance, 2), [False, True, True, False])
-    np.testing.assert_array_equal(top(importance, 4), [False, True, True, True])
-    np.testing.assert_array_equal(top(importance, None), [False, True, True, True])
+    np.testing.assert_array_equal(most_important(importance, 2), [False, True, True, False])
+    np.testing.assert_array_equal(most_important(importance, 4), [False, True, True, True])
+    np.testing.assert_array_equal(most_important(importance, None), [False, True, True, True])
 
 
 def test_other_labels_are_refused(fitted):
     model, X, y = fitted
-    with pytest.raises(ValueError, match="labels of fit"):
+    with pytest.raises(ValueError, match="labels that the model was not fitted with"):
         model.controls(X, y + 1)

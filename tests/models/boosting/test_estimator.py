@@ -101,7 +101,7 @@ def test_maps_with_time_and_many_classes(rng):
 
 def test_features_must_fill_the_space(data):
     X, y, space = data
-    with pytest.raises(ValueError, match=r"multiple of the space's 64 voxels.*Got 63"):
+    with pytest.raises(ValueError, match=r"space of Spatial.* of its 64 voxels .* got 63"):
         SpatialBoostingClassifier(space).fit(X[:, :-1], y)
 
 
@@ -215,7 +215,7 @@ def test_own_kernel_says_how_many_locations_there_are(data):
     model = SpatialBoostingClassifier(kernel=K, n_iterations=5).fit(X, y)
     assert model.importance_.shape == (32,)
     assert model.voxel_maps()["feature_importance"].shape == (64,)
-    with pytest.raises(ValueError, match="multiple of the space's 32 voxels"):
+    with pytest.raises(ValueError, match=r"kernel of Spatial.* of its 32 voxels"):
         model.fit(X[:, :33], y)
 
 
@@ -227,12 +227,20 @@ def test_paper_settings_are_the_printed_ones():
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"mu": 0.5}, {"regularization": -1.0}, {"regularization": [0.1, -1.0]}, {"step": "fast"}],
+    [
+        {"mu": 0.5},
+        {"regularization": -1.0},
+        {"regularization": [0.1, -1.0]},
+        {"radius": [0.0, 1.0]},
+        {"step": "fast"},
+        {"kernel": "laplace"},
+        {"kernel": [[1.0]]},
+    ],
 )
-def test_bad_parameters_are_refused(data, parameters):
-    X, y, space = data
+def test_bad_parameters_are_refused_before_scans_are_looked_at(data, parameters):
+    _, y, space = data
     with pytest.raises(ValueError, match=next(iter(parameters))):
-        SpatialBoostingClassifier(space, **parameters).fit(X, y)
+        SpatialBoostingClassifier(space, **parameters).fit("no scans", y)
 
 
 def test_survives_saving(data):

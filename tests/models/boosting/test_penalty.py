@@ -120,8 +120,8 @@ def test_without_a_space_the_kernel_is_the_identity():
     ("kernel", "error", "message"),
     [
         ("laplace", ValueError, "'gaussian', 'equalized', 'identity'"),
-        (np.eye(3), ValueError, r"shape \(4, 4\)"),
-        ("no shape", ValueError, "Got 'no shape'"),
+        (np.eye(3), ValueError, r"shape \(4, 4\), one row per location"),
+        ("no shape", ValueError, "got 'no shape'"),
         (np.triu(np.ones((4, 4))), ValueError, "symmetric"),
         (-np.eye(4), ValueError, "positive semi-definite"),
     ],

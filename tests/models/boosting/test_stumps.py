@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.models.boosting.oracle import first_highest, naive_pool
 
-from voxprior.models.boosting import stumps
+from voxprior import algebra
 from voxprior.models.boosting.stumps import best_stump, presort, responses, subset, threshold
 
 
@@ -75,13 +75,15 @@ def test_memory_is_under_two_bytes_per_sample_and_voxel(rng):
     assert pool.order.nbytes + pool.distinct.nbytes <= 1.2 * 100 * 4000
 
 
-def test_parallel_and_serial_scans_agree(rng, monkeypatch):
+def test_threads_change_nothing(rng, monkeypatch):
     X = rng.integers(0, 9, (30, 3001)).astype(float)
     u, gamma = rng.standard_normal(30), 0.1 * rng.standard_normal(3001)
     pool = presort(X)
-    serial = best_stump(pool, u, gamma)
-    monkeypatch.setattr(stumps, "PARALLEL_VALUES", 0)
-    assert best_stump(pool, u, gamma) == serial
+    alone = best_stump(pool, u, gamma)
+    monkeypatch.setattr(algebra, "SMALL_WORK", 0)
+    assert best_stump(pool, u, gamma) == alone
+    for ours, theirs in zip(presort(X)[:3], pool[:3]):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("layout", ["C", "F", "strided", "read-only", "memory-mapped"])

@@ -81,7 +81,7 @@ def oracle():
 
 @pytest.fixture
 def line():
-    """FS-1: three voxels on a line, T = 2, two trials a class, written (trial, voxel, time)."""
+    """Three voxels on a line, T = 2, two trials per class, written (trial, voxel, time)."""
     A = np.array([[[1, 2], [2, 4], [3, 5]], [[3, 2], [4, 7], [5, 9]]], dtype=float)
     B = np.array([[[0, 1], [-1, 1], [1, 0]], [[2, 2], [1, 2], [4, -2]]], dtype=float)
     X = np.concatenate([A, B]).transpose(0, 2, 1).reshape(4, 6)

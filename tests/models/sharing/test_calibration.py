@@ -8,13 +8,13 @@ from voxprior import FeatureSharingNB, VoxelSpace
 from voxprior.models.sharing.calibration import (
     PRIOR_DEGREES,
     Calibration,
-    Sketch,
+    Excerpt,
     attenuation,
     calibrate,
+    excerpt_features,
     overdispersion,
-    sketch_features,
+    remove_excerpt,
     tempered,
-    without,
 )
 from voxprior.models.sharing.means import group_prior
 from voxprior.models.sharing.statistics import class_statistics
@@ -145,21 +145,21 @@ def test_only_learned_examples_are_forgotten(scattered):
     model = FeatureSharingNB(space).fit(X, y)
     with pytest.raises(ValueError, match="never learned"):
         model.forget(X[:1] + 1e-6, y[:1])
-    whole = Sketch(X[:, :2], np.zeros(len(X), int))
+    whole = Excerpt(X[:, :2], np.zeros(len(X), int))
     with pytest.raises(ValueError, match="never learned"):
-        without(whole, Sketch(X[[0, 0], :2], np.zeros(2, int)))
+        remove_excerpt(whole, Excerpt(X[[0, 0], :2], np.zeros(2, int)))
 
 
 def test_no_residuals_no_calibration(rng):
     X, codes = rng.normal(size=(2, 5)), np.array([0, 1])
     ones = np.ones((2, 5))
     with pytest.raises(ValueError, match="more examples than classes"):
-        calibrate(Sketch(X, codes), class_statistics(X, codes, 2), X, ones, ones)
+        calibrate(Excerpt(X, codes), class_statistics(X, codes, 2), X, ones, ones)
 
 
 def test_sketch_is_stable_and_bounded():
-    np.testing.assert_array_equal(sketch_features(50_000), sketch_features(50_000))
-    assert len(np.unique(sketch_features(50_000))) == 2048
+    np.testing.assert_array_equal(excerpt_features(50_000), excerpt_features(50_000))
+    assert len(np.unique(excerpt_features(50_000))) == 2048
 
 
 @pytest.mark.slow

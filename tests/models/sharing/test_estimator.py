@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior import FeatureSharingNB, VoxelSpace
-from voxprior.models.sharing.calibration import sketch
+from voxprior.models.sharing.calibration import excerpt_of
 from voxprior.models.sharing.statistics import class_statistics, remove
 
 
@@ -31,7 +31,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_worked_example_means(line):
-    """FS-1."""
+    """Three voxels on a line, computed by hand: σ̂² = 2 in both classes."""
     X, y, space = line
     model = FeatureSharingNB.paper(space).fit(X, y)
     A, B = trials_of(model.theta_, 3)
@@ -43,7 +43,7 @@ def test_worked_example_means(line):
 
 
 def test_worked_example_probability(line):
-    """FS-2."""
+    """The same model, one new trial, by hand."""
     X, y, space = line
     model = FeatureSharingNB.paper(space).fit(X, y)
     x = np.array([[2.0, 2], [1, 3], [3, 4]]).T.reshape(1, 6)
@@ -107,7 +107,7 @@ def test_collapses_to_scikit_learns_naive_bayes(scattered, priors):
 
 
 def test_empty_groups_are_naive_bayes(scattered):
-    """(i) No neighbours and own variances leave nothing to share."""
+    """No neighbours and own variances leave nothing to share."""
     X, y, space = scattered
     nobody = sparse.csr_array((space.n_voxels, space.n_voxels))
     ours = FeatureSharingNB.paper(space, means=nobody, variances="none", ddof=0).fit(X, y)
@@ -115,7 +115,7 @@ def test_empty_groups_are_naive_bayes(scattered):
 
 
 def test_many_examples_keep_their_mean(rng, scattered):
-    """(ii) θ̂ → X̄ as N → ∞, at the rate 1/N."""
+    """θ̂ → X̄ as N → ∞, at the rate 1/N."""
     X, y, space = scattered
     gaps = []
     for repeats in (10, 100, 1000):
@@ -126,7 +126,6 @@ def test_many_examples_keep_their_mean(rng, scattered):
 
 
 def test_theta_lies_between_sample_and_group(oracle, scattered):
-    """(iii)"""
     X, y, space = scattered
     V, neighbours = space.n_voxels, oracle.neighbour_lists(space.coordinates)
     model = FeatureSharingNB.paper(space).fit(X, y)
@@ -139,7 +138,6 @@ def test_theta_lies_between_sample_and_group(oracle, scattered):
 
 @pytest.mark.parametrize("scale", [1e-3, -4.0, 1e5])
 def test_scaling_changes_units_only(scattered, scale):
-    """(iv)"""
     X, y, space = scattered
     one, other = (FeatureSharingNB.paper(space).fit(data, y) for data in (X, scale * X))
     np.testing.assert_allclose(other.theta_, scale * one.theta_, rtol=1e-9, atol=1e-12)
@@ -148,7 +146,6 @@ def test_scaling_changes_units_only(scattered, scale):
 
 
 def test_voxel_permutation_moves_theta_along(rng, scattered):
-    """(v)"""
     X, y, space = scattered
     V, order = space.n_voxels, rng.permutation(space.n_voxels)
     moved = X.reshape(len(X), -1, V)[:, :, order].reshape(X.shape)
@@ -159,7 +156,7 @@ def test_voxel_permutation_moves_theta_along(rng, scattered):
 
 
 def test_not_translation_invariant(scattered):
-    """(vii) The maps go through the origin: a shift must change θ̂ by more than the shift."""
+    """The maps go through the origin: a shift must change θ̂ by more than the shift."""
     X, y, space = scattered
     one, other = (FeatureSharingNB.paper(space).fit(X + shift, y) for shift in (0.0, 5.0))
     assert np.abs(other.theta_ - 5.0 - one.theta_).max() > 0.01
@@ -188,19 +185,19 @@ def test_chunks_of_a_dask_array_equal_batch(scattered):
     lazy = da.from_array(X, chunks=(4, 30))
     batch = FeatureSharingNB(space).fit(X, y)
     chunked = FeatureSharingNB(space).fit_statistics(
-        class_statistics(lazy, codes, 3), classes, sketch(lazy, codes)
+        class_statistics(lazy, codes, 3), classes, excerpt_of(lazy, codes)
     )
     np.testing.assert_allclose(
         chunked.predict_log_proba(X), batch.predict_log_proba(X), rtol=1e-9, atol=1e-12
     )
-    with pytest.raises(ValueError, match="needs a sketch"):
+    with pytest.raises(ValueError, match="needs an excerpt"):
         FeatureSharingNB(space).fit_statistics(class_statistics(X, codes, 3), classes)
     with pytest.raises(ValueError, match="each of the 3 classes once"):
         FeatureSharingNB(calibration=None).fit_statistics(class_statistics(X, codes, 3), ["a", "b"])
 
 
 def test_cross_validation_from_statistics_alone(scattered):
-    """Leave one out without the raw data: remove its statistics, settle, compare with a refit."""
+    """Leave one out without the raw data: remove its statistics, estimate, compare with a refit."""
     X, y, space = scattered
     classes, codes = np.unique(y, return_inverse=True)
     whole = class_statistics(X, codes, 3)
@@ -238,6 +235,31 @@ def test_says_what_is_missing_until_it_can_predict(scattered):
         model.voxel_maps()
 
 
+@pytest.mark.parametrize("changes", [{}, {"variances": "moderated"}, {"calibration": "effective"}])
+def test_waits_for_a_second_example_whatever_the_divisor(scattered, changes):
+    """One example has variance 0 with ddof=0 too: there is nothing to predict with yet."""
+    X, y, space = scattered
+    order = np.argsort(y, kind="stable")[[0, 1, 3, 4, 5, 6]]  # two of each class
+    X, y = X[order], y[order]
+    model = FeatureSharingNB.paper(space, ddof=0, **changes)
+    model.partial_fit(X[::2], y[::2], classes=["a", "b", "c"])
+    with pytest.raises(NotFittedError, match="Too few examples to predict yet"):
+        model.predict(X)
+    model.partial_fit(X[1::2], y[1::2])
+    fresh = clone(model).fit(X, y)
+    np.testing.assert_allclose(model.theta_, fresh.theta_, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="at least 2 examples of every class"):
+        clone(model).fit(X[::2], y[::2])
+
+
+def test_smoothing_stands_in_for_the_variance_of_one_example(scattered):
+    X, y, _ = scattered
+    stream = plain().partial_fit(X[:3], y[:3], classes=["a", "b", "c"])
+    theirs = GaussianNB().partial_fit(X[:3], y[:3], classes=["a", "b", "c"])
+    np.testing.assert_allclose(stream.var_, theirs.var_)
+    np.testing.assert_array_equal(stream.predict(X), theirs.predict(X))
+
+
 def test_two_examples_of_one_class_are_enough_when_variances_are_shared(scattered):
     X, _, space = scattered
     y = ["a", "a", "b"]
@@ -273,7 +295,7 @@ def test_standard_hierarchical_model_shrinks_to_the_grand_mean(scattered):
         mu, tau2, sigma2 = mean.mean(), mean.var(), model.var_[c]
         theta = (N / sigma2 * mean + mu / tau2) / (N / sigma2 + 1 / tau2)
         np.testing.assert_allclose(model.theta_[c], theta)
-    with pytest.raises(ValueError, match="knows no mean_map='scale'"):
+    with pytest.raises(ValueError, match="got mean_map='scale'"):
         FeatureSharingNB(means="all", mean_map="scale").fit(X, y)
 
 
@@ -347,19 +369,23 @@ def test_copies_and_pickles(scattered):
 
 def test_refusals(scattered):
     X, y, space = scattered
-    with pytest.raises(ValueError, match=f"not a multiple of the {space.n_voxels} voxels"):
+    with pytest.raises(ValueError, match=f"multiple of its {space.n_voxels} voxels"):
         FeatureSharingNB(space).fit(X[:, :-1], y)
-    with pytest.raises(ValueError, match="must be square"):
+    with pytest.raises(ValueError, match="Expected a square one"):
         FeatureSharingNB(means=sparse.csr_array((3, 4))).fit(X, y)
-    with pytest.raises(ValueError, match="one row a voxel"):
+    with pytest.raises(ValueError, match="one row per voxel"):
         FeatureSharingNB(space, means=sparse.csr_array((4, 4))).fit(X, y)
     with pytest.raises(ValueError, match="not negative"):
         FeatureSharingNB(means=-space.adjacency().astype(float)).fit(X, y)
     with pytest.raises(ValueError, match="sum to 1"):
         FeatureSharingNB(priors=[0.5, 0.6, 0.1]).fit(X, y)
-    with pytest.raises(ValueError, match="expected 3, got shape"):
+    with pytest.raises(ValueError, match="Expected 3 probabilities"):
         FeatureSharingNB(priors=[0.5, 0.5]).fit(X, y)
+    with pytest.raises(ValueError, match="do not fit the means of FeatureSharingNB"):
+        FeatureSharingNB(means=sparse.csr_array((5, 5))).fit(X[:, :12], y)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        FeatureSharingNB().partial_fit(X[:1], y[:1], classes=["b"])
     with pytest.raises(ValueError, match="'means' parameter"):
         FeatureSharingNB(means="friends").fit(X, y)
-    with pytest.raises(ValueError, match="labels \\['d'\\] that are not in classes"):
+    with pytest.raises(ValueError, match=r"got \['d'\] too"):
         FeatureSharingNB().fit(X, y).partial_fit(X[:1], ["d"])

@@ -8,9 +8,10 @@ from voxprior.models.sharing.means import (
     PriorMeans,
     grand_prior,
     group_prior,
+    james_stein_factor,
+    member_weights,
     no_prior,
     shrink,
-    toward_zero,
 )
 
 
@@ -60,7 +61,7 @@ def test_sparse_products_give_the_same(rng, scattered):
 
 
 def test_proportional_courses_have_no_spread(rng):
-    """(vi) μ̂ = X̄ and τ̂² = 0, to rounding and not to its square root: two passes, not one."""
+    """μ̂ = X̄ and τ̂² = 0, to rounding and not to its square root: two passes, not one."""
     amplitude, shape = rng.uniform(1, 100, size=30), rng.normal(size=8)
     means = np.outer(shape, amplitude).reshape(1, -1)
     groups = sparse.csr_array(1.0 - np.eye(30))
@@ -70,7 +71,7 @@ def test_proportional_courses_have_no_spread(rng):
 
 
 def test_maps_are_reciprocal_cosines(rng):
-    """(viii) β_{k→j} β_{j→k} = cos² of the two courses."""
+    """β_{k→j} β_{j→k} = cos² of the two courses."""
     course = rng.normal(size=(2, 5))
     prior = group_prior(course.T.reshape(1, -1), sparse.csr_array([[0.0, 1.0], [1.0, 0.0]]))
     mu = courses_of(prior.mean, 2)[0]
@@ -89,6 +90,13 @@ def test_weights_average_and_the_diagonal_is_ignored(rng):
     assert prior.mean[0, 0] == pytest.approx(mu)
     assert prior.variance[0, 0] == pytest.approx(spread / (4 - 10 / 4))
     np.testing.assert_array_equal(prior.size[0], [2, 0, 0])
+
+
+def test_clean_groups_are_taken_as_they_are(scattered):
+    groups = member_weights(scattered[2].adjacency())
+    assert member_weights(groups) is groups
+    loops = sparse.csr_array(np.eye(3) + np.eye(3, k=1))
+    np.testing.assert_array_equal(member_weights(loops).toarray(), np.eye(3, k=1))
 
 
 def test_tau_ddof_is_the_sample_variance_of_the_members(rng):
@@ -110,7 +118,7 @@ def test_pooled_maps_fit_one_slope_for_all_classes(rng):
 
 
 def test_standard_hierarchical_model():
-    """FS-3, and eq. (2) over all features."""
+    """N = 2, σ² = 4, τ² = 1, X̄ = 3, μ = 1 give 5/3; and equation (2) over all features."""
     prior = PriorMeans(np.array([[1.0]]), np.array([[1.0]]), np.array([[1]]))
     assert shrink(np.array([[3.0]]), prior, np.array([[2.0]]))[0][0, 0] == pytest.approx(5 / 3)
     means = np.array([[1.0, 2.0, 6.0], [0.0, 0.0, 3.0]])
@@ -151,8 +159,8 @@ def test_james_stein_factor_is_the_best_one(rng):
     truth = 0.6 * rng.normal(size=(3, J))
     means = truth + rng.normal(size=(3, J)) / np.sqrt(N)
     best = (truth * means).sum() / (means**2).sum()
-    rho = toward_zero(means, means, np.ones((3, J)), np.full(3, N))
+    rho = james_stein_factor(means, means, np.ones((3, J)), np.full(3, N))
     assert rho == pytest.approx(best, abs=0.02)
-    far = toward_zero(means + 100, means + 100, np.ones((3, J)), np.full(3, N))
+    far = james_stein_factor(means + 100, means + 100, np.ones((3, J)), np.full(3, N))
     assert far == pytest.approx(1.0, abs=1e-3)
-    assert toward_zero(0 * means, 0 * means, np.ones((3, J)), np.full(3, N)) == 1.0
+    assert james_stein_factor(0 * means, 0 * means, np.ones((3, J)), np.full(3, N)) == 1.0

@@ -92,6 +92,16 @@ def test_row_chunks(data):
     agree(from_chunks(pieces, 3), loops(X, codes, 3))
 
 
+def test_rows_of_an_array(rng, data):
+    X, _ = data
+    rows, codes = rng.choice(17, size=7), rng.integers(0, 2, size=7)
+    found = class_statistics(X, codes, 2, rows)
+    for ours, expected in zip(found, class_statistics(X[rows], codes, 2)):
+        np.testing.assert_array_equal(ours, expected)
+    with pytest.raises(ValueError, match="Expected 7 codes, got 6"):
+        class_statistics(X, codes[:6], 2, rows)
+
+
 def test_pooled_ignores_classes(data):
     X, codes = data
     count, mean, m2 = pooled(class_statistics(X, codes, 3))
@@ -101,9 +111,9 @@ def test_pooled_ignores_classes(data):
 def test_refusals(data):
     X, codes = data
     statistics = class_statistics(X, codes, 3)
-    with pytest.raises(ValueError, match="expected 17 codes, got 5"):
+    with pytest.raises(ValueError, match="Expected 17 codes, got 5"):
         class_statistics(X, codes[:5], 3)
-    with pytest.raises(ValueError, match=r"codes must lie in 0 \.\. 1"):
+    with pytest.raises(ValueError, match=r"Expected 0 \.\. 1, got 0 \.\. 2"):
         class_statistics(X, codes, 2)
     with pytest.raises(ValueError, match="more examples than there are"):
         remove(remove(statistics, statistics), statistics)

@@ -9,6 +9,7 @@ from voxprior.models.sharing.variances import (
     inverse_chi2_prior,
     sample_variances,
     share_variances,
+    variances_exist,
 )
 
 
@@ -115,9 +116,28 @@ def test_moderation_lies_between_sample_and_prior(data):
     assert (abs(moderated - s0) <= abs(S2 - s0) + 1e-12).all()
 
 
+@pytest.mark.parametrize("count", [[1, 1], [1, 2], [2, 2], [0, 3]])
+@pytest.mark.parametrize("smoothing", [0.0, 1e-9])
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("scope", ["class", "shared"])
+@pytest.mark.parametrize("rule", ["none", "neighbors", "mean", "median", "moderated"])
+def test_variances_exist_where_sharing_them_works(rng, rule, scope, ddof, smoothing, count):
+    codes = np.repeat([0, 1], count)
+    statistics = class_statistics(rng.normal(size=(len(codes), 6)), codes, 2)
+    try:
+        share_variances(statistics, rule, scope, ddof, var_smoothing=smoothing)
+        works = True
+    except ValueError:
+        works = False
+    assert variances_exist(np.array(count), rule, scope, ddof, smoothing) == works
+    # One example has no variance whatever the divisor; smoothing alone may stand in for it.
+    if scope == "class" and not (rule in ("none", "neighbors") and ddof == 0 and smoothing):
+        assert works == (min(count) > 1)
+
+
 def test_where_no_variance_can_be_had(rng):
     one = class_statistics(rng.normal(size=(3, 4)), np.array([0, 0, 1]), 2)
-    with pytest.raises(ValueError, match="n_samples = 1 has no sample variance"):
+    with pytest.raises(ValueError, match="class with n_samples = 1"):
         share_variances(one)
     assert share_variances(one, scope="shared").value.shape == (1, 4)
     alone = class_statistics(rng.normal(size=(2, 4)), np.array([0, 1]), 2)

@@ -20,22 +20,21 @@ significance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from voxprior.models.boosting.boost import Settings
+from voxprior.models.boosting.coordinate_descent import Settings
+from voxprior.models.boosting.ensemble import TrainingSet, fit_problems, restrict
 from voxprior.models.boosting.penalty import (
     DiagonalPenalty,
     Penalty,
     PermutedPenalty,
     diagonal_of,
 )
-from voxprior.models.boosting.selection import Task, fit_problems, restrict
 
-__all__ = ["Controls", "MapControls", "control_maps", "importance_of", "selection_frequency", "top"]
+__all__ = ["Controls", "control_maps", "importance_of", "most_important", "selection_frequency"]
 
 
 class Controls(NamedTuple):
@@ -48,83 +47,27 @@ class Controls(NamedTuple):
     shuffled: NDArray[np.float64]
 
 
-class MapControls:
-    """The controls of a fitted classifier, as its methods."""
-
-    _refit: Callable[..., tuple[Task, Penalty, Settings]]  # the data and settings of the fit
-
-    def controls(
-        self, X: ArrayLike, y: ArrayLike, n_shuffles: int = 20, groups=None, random_state=None
-    ) -> Controls:
-        """Refit with one thing removed at a time: the maps to hold an importance map against.
-
-        Parameters
-        ----------
-        X, y : array-like
-            The training data; they are sorted once for all refits.
-        n_shuffles : int
-            Number of refits with permuted labels.
-        groups : array-like of shape (n,), optional
-            Permute labels within groups only.
-        random_state : int, Generator or None
-            Source of the permutations.
-
-        Returns
-        -------
-        Controls
-            Maps `importance`, `permuted` (coordinates shuffled), `ridge` (K = I), `diagonal` (K
-            without neighbours), all (V,), and `shuffled` labels (n_shuffles, V).
-        """
-        task, penalty, settings = self._refit(X, y)
-        rng = np.random.default_rng(random_state)
-        return control_maps(task, penalty, settings, n_shuffles, rng, groups)
-
-    def selection_frequency(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        n_bootstraps: int = 50,
-        size: int | None = None,
-        random_state=None,
-    ) -> NDArray[np.float64]:
-        """Return the share of bootstrap refits that select each location, (V,).
-
-        Parameters
-        ----------
-        X, y : array-like
-            The training data; they are sorted once for all refits.
-        n_bootstraps : int
-            Number of refits.
-        size : int, optional
-            Count a location where it is among this many highest; by default wherever β > 0, which
-            at convergence may be nearly everywhere.
-        random_state : int, Generator or None
-            Source of the draws.
-        """
-        task, penalty, settings = self._refit(X, y)
-        rng = np.random.default_rng(random_state)
-        return selection_frequency(task, penalty, settings, n_bootstraps, size, rng)
-
-
-def importance_of(task: Task, penalty: Penalty, settings: Settings) -> NDArray[np.float64]:
+def importance_of(
+    training: TrainingSet, penalty: Penalty, settings: Settings
+) -> NDArray[np.float64]:
     """Fit, and return β summed over the one-vs-rest problems, (V,)."""
-    fitted = fit_problems(task, penalty, settings)
+    fitted = fit_problems(training, penalty, settings)
     return np.sum([found.importance for found in fitted], axis=0)
 
 
 def control_maps(
-    task: Task,
+    training: TrainingSet,
     penalty: Penalty,
     settings: Settings,
     n_shuffles: int,
     rng: np.random.Generator,
     groups: NDArray | None = None,
 ) -> Controls:
-    """Fit the true task and every control.
+    """Fit to the true labels and kernel, and every control.
 
     Parameters
     ----------
-    task, penalty, settings
+    training, penalty, settings
         The fit to be controlled.
     n_shuffles : int
         Number of label permutations.
@@ -137,20 +80,20 @@ def control_maps(
     ridge = DiagonalPenalty(np.ones(n_locations))
     permuted = PermutedPenalty(penalty, rng.permutation(n_locations))
     shuffled = [
-        importance_of(task._replace(Y=task.Y[:, _shuffle(task, groups, rng)]), penalty, settings)
+        importance_of(_shuffled_labels(training, groups, rng), penalty, settings)
         for _ in range(n_shuffles)
     ]
     return Controls(
-        importance=importance_of(task, penalty, settings),
-        permuted=importance_of(task, permuted, settings),
-        ridge=importance_of(task, ridge, settings),
-        diagonal=importance_of(task, diagonal_of(penalty), settings),
+        importance=importance_of(training, penalty, settings),
+        permuted=importance_of(training, permuted, settings),
+        ridge=importance_of(training, ridge, settings),
+        diagonal=importance_of(training, diagonal_of(penalty), settings),
         shuffled=np.array(shuffled).reshape(n_shuffles, n_locations),
     )
 
 
 def selection_frequency(
-    task: Task,
+    training: TrainingSet,
     penalty: Penalty,
     settings: Settings,
     n_bootstraps: int,
@@ -163,19 +106,19 @@ def selection_frequency(
     so that no refit sorts anything. Selected means β > 0, or with `size` being among the `size`
     highest.
     """
-    labels = np.unique(task.Y, axis=1, return_inverse=True)[1].ravel()
+    labels = np.unique(training.Y, axis=1, return_inverse=True)[1].ravel()
     counts = np.zeros(penalty.shape[0])
     for _ in range(n_bootstraps):
         drawn = np.zeros(len(labels))
         for label in np.unique(labels):
             members = np.flatnonzero(labels == label)
             np.add.at(drawn, rng.choice(members, len(members)), 1.0)
-        sample = restrict(task, np.flatnonzero(drawn), drawn * task.weights)
-        counts += top(importance_of(sample, penalty, settings), size)
+        sample = restrict(training, np.flatnonzero(drawn), drawn * training.weights)
+        counts += most_important(importance_of(sample, penalty, settings), size)
     return counts / n_bootstraps
 
 
-def top(importance: NDArray, size: int | None) -> NDArray[np.bool_]:
+def most_important(importance: NDArray, size: int | None) -> NDArray[np.bool_]:
     """Return which locations have importance, or the `size` highest of those; (V,) boolean."""
     selected = importance > 0
     if size is not None:
@@ -183,12 +126,12 @@ def top(importance: NDArray, size: int | None) -> NDArray[np.bool_]:
     return selected
 
 
-def _shuffle(task: Task, groups: NDArray | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    n = task.Y.shape[1]
-    if groups is None:
-        return rng.permutation(n)
-    order = np.arange(n)
-    for group in np.unique(groups):
+def _shuffled_labels(
+    training: TrainingSet, groups: NDArray | None, rng: np.random.Generator
+) -> TrainingSet:
+    n = training.Y.shape[1]
+    order = rng.permutation(n) if groups is None else np.arange(n)
+    for group in [] if groups is None else np.unique(groups):
         members = np.flatnonzero(groups == group)
         order[members] = rng.permutation(members)
-    return order
+    return training._replace(Y=training.Y[:, order])

@@ -4,7 +4,7 @@
 
 | symbol | attribute | shape |
 |---|---|---|
-| h_j, α_j | `stumps_` | structured, one row a stump |
+| h_j, α_j | `stumps_` | structured, one row per stump |
 | β, component importance | `importance_` | (V,) |
 | the objective | `objective_` | (iterations + 1,) |
 | λ, r, as given or chosen | `regularization_`, `radius_` | scalars |
@@ -16,47 +16,44 @@ Reference: Xiang, Xi, Hasson & Ramadge, Boosting with spatial regularization, NI
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from voxprior.models.boosting.boost import Settings
-from voxprior.models.boosting.controls import MapControls
+from voxprior.errors import InputError, option
+from voxprior.models.base import FLOATS, VoxelClassifier, check_times
+from voxprior.models.boosting.controls import Controls, control_maps, selection_frequency
+from voxprior.models.boosting.coordinate_descent import Settings
+from voxprior.models.boosting.cross_validation import choose, grid_of, inner_folds, loss_table
 from voxprior.models.boosting.ensemble import (
+    EXPONENTIAL_SLOPE,
     Ensemble,
-    direction,
+    TrainingSet,
     ensemble_values,
-    join,
-    selection_order,
+    fit_problems,
+    join_problems,
+    leading_class,
+    location_maps,
+    log_probabilities,
     staged_ensemble_values,
+    training_set,
+    without_weightless,
 )
-from voxprior.models.boosting.link import EXPONENTIAL_SLOPE, log_probabilities
 from voxprior.models.boosting.penalty import Penalty, make_penalty
-from voxprior.models.boosting.selection import Task, choose, fit_problems, folds_of, with_weight
-from voxprior.models.boosting.stumps import presort
 from voxprior.space import VoxelSpace
 
-__all__ = ["SpatialBoostingClassifier"]
-
-# What "auto" tries.
-REGULARIZATIONS = (1.0, 10.0, 100.0)
-RADII = (1.0, 2.0)
-
-LOSS = np.dtype([("regularization", "f8"), ("radius", "f8"), ("loss", "f8")])
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 COUNT = Interval(Integral, 1, None, closed="left")
 
 
-class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
+class SpatialBoostingClassifier(VoxelClassifier):
     """Boosted decision stumps whose importance map is spatially compact.
 
     Minimises Σ_i exp(-y_i F(x_i)) + λ β'Kβ over sums F of decision stumps, where β_k is the total
@@ -67,8 +64,8 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     space : VoxelSpace, optional
-        Where the locations are. With several features a location (time points, components),
-        features are location-fastest: feature t V + v. Without a space there are no neighbours and
+        Where the locations are. With several features per location (time points, components),
+        they are location-fastest: feature t V + v. Without a space there are no neighbours and
         K is the identity.
     regularization : float, sequence of float, or "auto"
         λ. A sequence, or "auto" for (1, 10, 100), is searched by inner cross-validation. The
@@ -158,7 +155,12 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         "space": [VoxelSpace, None],
         "regularization": [NON_NEGATIVE, "array-like", StrOptions({"auto"})],
         "radius": [POSITIVE, "array-like", StrOptions({"auto"})],
-        "kernel": "no_validation",
+        "kernel": [
+            StrOptions({"gaussian", "equalized", "identity"}),
+            np.ndarray,
+            "sparse matrix",
+            HasMethods(["column", "__matmul__"]),
+        ],
         "mu": [Interval(Real, 1, None, closed="left")],
         "units": [StrOptions({"voxel", "mm"})],
         "n_iterations": [COUNT],
@@ -222,8 +224,6 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         printed = {"regularization": 0.1, "radius": 5.0, "step": "conservative", "tol": 0.0}
         return cls(space, **{**printed, "n_iterations": 100, **changes})
 
-    # ---------------------------------------------------------------- fitting
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight=None, groups=None):
         """Fit to samples X (n, n_features) and labels y (n,).
@@ -239,96 +239,91 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
         groups : array-like of shape (n,), optional
             Runs or subjects that inner cross-validation must not split.
         """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        X, y = validate_data(self, X, y, dtype=FLOATS)
         previous = self._previous(np.unique(y))
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must have at least 2 classes. Got 1 class, {self.classes_[0]!r}.")
+        codes = self._encode(y)
         candidates = self._candidates(self._grid())
-        task = self._task(X, y, sample_weight)
-        penalty, settings = self._choose(task, groups, candidates)
-        task = with_weight(task)
+        training = self._training_set(X, codes, sample_weight)
+        penalty, settings = self._choose(training, groups, candidates)
+        training = without_weightless(training)
         starts = None
         if previous is not None:
-            starts = [previous.problem(c)[0] for c in range(len(task.Y))]
+            starts = [previous.problem(c)[0] for c in range(len(training.Y))]
             more = max(settings.n_iterations - previous.n_iterations, 0)
             settings = settings._replace(n_iterations=more)
-        fitted = fit_problems(task, penalty, settings, starts)
-        del task  # its orders are the largest thing in memory
-        self._store(join(fitted, previous), penalty)
+        fitted = fit_problems(training, penalty, settings, starts)
+        del training  # its orders are the largest thing in memory
+        self._store(join_problems(fitted, previous), penalty)
         return self
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._grid()
 
     def _previous(self, classes: NDArray) -> Ensemble | None:
         """Return what a warm start continues from."""
         if not (self.warm_start and hasattr(self, "stumps_")):
             return None
         if not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"warm_start continues with the same classes, {self.classes_}. "
-                f"Got {classes} instead: set warm_start=False to start anew."
+            raise InputError(
+                f"{option('warm_start', True)} continues with the same classes",
+                expected=f"{self.classes_.tolist()}",
+                got=f"{classes.tolist()}",
+                remedy=f"Set {option('warm_start', False)} to start anew",
             )
         if self.n_iterations < self.n_iter_:
-            raise ValueError(
-                f"warm_start needs n_iterations of at least the {self.n_iter_} already made. "
-                f"Got {self.n_iterations} instead."
+            raise InputError(
+                f"{option('warm_start', True)} cannot take iterations back",
+                expected=f"{option('n_iterations')} of at least the {self.n_iter_} already made",
+                got=f"{self.n_iterations}",
             )
         return self._ensemble()
 
-    def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
-        """Sort the features and encode the labels."""
+    def _training_set(self, X: Any, codes: NDArray, sample_weight: Any) -> TrainingSet:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        codes = np.searchsorted(self.classes_, y)
-        positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        Y = np.array([np.where(codes == c, 1.0, -1.0) for c in positive])
-        pool = presort(X, None if self.thresholds == "all" else self.thresholds)
-        return Task(pool, Y, weights, self.loss_scale == "mean")
+        n_thresholds = None if self.thresholds == "all" else self.thresholds
+        mean_loss = self.loss_scale == "mean"
+        return training_set(X, codes, len(self.classes_), weights, n_thresholds, mean_loss)
 
     def _grid(self) -> list[tuple[float, float]]:
         """Return the pairs (r, λ) to try; a kernel without a radius has one r only."""
-        radii = _values("radius", self.radius, RADII)
-        lambdas = _values("regularization", self.regularization, REGULARIZATIONS)
         gaussian = isinstance(self.kernel, str) and self.kernel != "identity"
-        return list(product(radii if gaussian and self.space is not None else radii[:1], lambdas))
+        spatial = gaussian and self.space is not None
+        return grid_of(self.radius, self.regularization, every_radius=spatial)
 
     def _choose(
-        self, task: Task, groups: Any, candidates: list[tuple[Penalty, Settings]]
+        self, training: TrainingSet, groups: Any, candidates: list[tuple[Penalty, Settings]]
     ) -> tuple[Penalty, Settings]:
-        """Settle λ, r, T and the slope of the link, by inner cross-validation where asked."""
+        """Find λ, r, T and the slope of the link, by inner cross-validation where asked."""
         grid = self._grid()
-        best, self.slope_, self.selection_losses_ = 0, EXPONENTIAL_SLOPE, np.empty(0, LOSS)
-        n_iterations = self.n_iterations
+        best, self.slope_, self.selection_losses_ = 0, EXPONENTIAL_SLOPE, loss_table([], [])
+        n_iterations, Y = self.n_iterations, training.Y
         if len(grid) > 1 or self.early_stopping or self.calibrate:
-            labels = np.argmax(task.Y, axis=0) if len(task.Y) > 1 else task.Y[0]
-            rng = check_random_state(self.random_state)
-            folds = folds_of(labels, groups, self.cv, rng)
-            best, n_iterations, slope, losses = choose(task, candidates, folds, self.early_stopping)
+            labels = np.argmax(Y, axis=0) if len(Y) > 1 else Y[0]
+            folds = inner_folds(labels, groups, self.cv, check_random_state(self.random_state))
+            best, n_iterations, slope, losses = choose(
+                training, candidates, folds, self.early_stopping
+            )
             self.slope_ = slope if self.calibrate else EXPONENTIAL_SLOPE
-            table = [(lam, r, loss.min()) for (r, lam), loss in zip(grid, losses)]
-            self.selection_losses_ = np.array(table, dtype=LOSS)
+            self.selection_losses_ = loss_table(grid, losses)
         self.radius_, self.regularization_ = grid[best]
         penalty, settings = candidates[best]
         return penalty, settings._replace(n_iterations=n_iterations)
 
-    def _candidates(self, grid) -> list[tuple[Penalty, Settings]]:
-        n_locations = self._n_locations()
-        kernels = {
+    def _candidates(self, grid: list[tuple[float, float]]) -> list[tuple[Penalty, Settings]]:
+        n_locations = self._n_voxels()
+        penalties = {
             r: make_penalty(self.kernel, self.space, n_locations, r, self.mu, self.units)
             for r in dict.fromkeys(r for r, _ in grid)
         }
         settings = Settings(0.0, self.n_iterations, self.step, self.backward, self.tol)
-        return [(kernels[r], settings._replace(regularization=lam)) for r, lam in grid]
+        return [(penalties[r], settings._replace(regularization=lam)) for r, lam in grid]
 
-    def _n_locations(self) -> int:
-        """Return V: of the space, else of an own kernel, else one location a feature."""
-        n_features, own = self.n_features_in_, getattr(self.kernel, "shape", (self.n_features_in_,))
-        n_locations = own[0] if self.space is None else self.space.n_voxels
-        if n_features % n_locations:
-            raise ValueError(
-                f"X must have a multiple of the space's {n_locations} voxels as features. "
-                f"Got {n_features} instead."
-            )
-        return n_locations
+    def _n_voxels(self) -> int:
+        """V: of the space, else of an own kernel, else one location per feature."""
+        if self.space is None and hasattr(self.kernel, "shape"):
+            return check_times(self, self.kernel.shape[0], "kernel")
+        return super()._n_voxels()
 
     def _store(self, ensemble: Ensemble, penalty: Penalty) -> None:
         self.stumps_, self.steps_, objective, self.importances_ = ensemble
@@ -340,8 +335,6 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
     def _ensemble(self) -> Ensemble:
         objective = np.atleast_2d(self.objective_)
         return Ensemble(self.stumps_, self.steps_, objective, self.importances_)
-
-    # ---------------------------------------------------------------- predicting
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return F(x): (n,) for two classes, positive for `classes_[1]`, else (n, n_classes)."""
@@ -358,7 +351,8 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Return the most probable label of each sample, (n,)."""
-        return self._labels(self._values(X))
+        best = leading_class(self._values(X))
+        return self.classes_[best]
 
     def staged_decision_function(self, X: ArrayLike) -> Iterator[NDArray[np.float64]]:
         """Yield `decision_function(X)` after each iteration."""
@@ -373,23 +367,13 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray]:
         """Yield `predict(X)` after each iteration."""
         for F in self._staged(X):
-            yield self._labels(F)
-
-    def _checked(self, X) -> NDArray:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+            yield self.classes_[leading_class(F)]
 
     def _values(self, X: ArrayLike) -> NDArray[np.float64]:
-        return ensemble_values(self._checked(X), self._ensemble())
+        return ensemble_values(self._new_scans(X), self._ensemble())
 
     def _staged(self, X: ArrayLike) -> NDArray[np.float64]:
-        return staged_ensemble_values(self._checked(X), self._ensemble())
-
-    def _labels(self, F: NDArray) -> NDArray:
-        best = (F[:, 0] > 0).astype(int) if F.shape[1] == 1 else np.argmax(F, axis=1)
-        return self.classes_[best]
-
-    # ---------------------------------------------------------------- maps
+        return staged_ensemble_values(self._new_scans(X), self._ensemble())
 
     def voxel_maps(self) -> dict[str, NDArray]:
         """Return what the classifier relies on.
@@ -400,44 +384,67 @@ class SpatialBoostingClassifier(MapControls, ClassifierMixin, BaseEstimator):
             `importance`, β (V,); `smoothed`, Gβ (V,); `direction`, the part of β that speaks for
             the last class where values are high, less the part that speaks against it (V,);
             `selection_order` (V,), 1 for the location chosen first and 0 for those never chosen.
-            With several features a location, `feature_importance` (n_features,). With more than two
-            classes, `importance_<label>` of each, and `direction` is left out. Read them beside
-            their `controls`.
+            With several features per location, `feature_importance` (n_features,). With more than
+            two classes, `importance_<label>` of each, and `direction` is left out. Read them
+            beside their `controls`.
         """
         check_is_fitted(self)
-        ensemble = self._ensemble()
-        maps = {"importance": self.importance_.copy(), "smoothed": self.smoothed_.copy()}
-        maps["selection_order"] = selection_order(ensemble)
-        if len(self.classes_) == 2:
-            maps["direction"] = direction(ensemble)
-        else:
-            labels = map(str, self.classes_)
-            maps |= {f"importance_{c}": b.copy() for c, b in zip(labels, self.importances_)}
-        if self.n_features_in_ > len(self.importance_):
-            stumps = self.stumps_
-            used = np.bincount(stumps["feature"], stumps["weight"], self.n_features_in_)
-            maps["feature_importance"] = used
-        return maps
+        return location_maps(self._ensemble(), self.smoothed_, self.classes_, self.n_features_in_)
 
-    def _refit(self, X: ArrayLike, y: ArrayLike) -> tuple[Task, Penalty, Settings]:
+    def controls(
+        self, X: ArrayLike, y: ArrayLike, n_shuffles: int = 20, groups=None, random_state=None
+    ) -> Controls:
+        """Refit with one thing removed at a time: the maps to hold an importance map against.
+
+        Parameters
+        ----------
+        X, y : array-like
+            The training data; they are sorted once for all refits.
+        n_shuffles : int
+            Number of refits with permuted labels.
+        groups : array-like of shape (n,), optional
+            Permute labels within groups only.
+        random_state : int, Generator or None
+            Source of the permutations.
+
+        Returns
+        -------
+        Controls
+            Maps `importance`, `permuted` (coordinates shuffled), `ridge` (K = I), `diagonal` (K
+            without neighbours), all (V,), and `shuffled` labels (n_shuffles, V).
+        """
+        rng = np.random.default_rng(random_state)
+        return control_maps(*self._refit(X, y), n_shuffles, rng, groups)
+
+    def selection_frequency(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_bootstraps: int = 50,
+        size: int | None = None,
+        random_state=None,
+    ) -> NDArray[np.float64]:
+        """Return the share of bootstrap refits that select each location, (V,).
+
+        Parameters
+        ----------
+        X, y : array-like
+            The training data; they are sorted once for all refits.
+        n_bootstraps : int
+            Number of refits.
+        size : int, optional
+            Count a location where it is among this many highest; by default wherever β > 0, which
+            at convergence may be nearly everywhere.
+        random_state : int, Generator or None
+            Source of the draws.
+        """
+        rng = np.random.default_rng(random_state)
+        return selection_frequency(*self._refit(X, y), n_bootstraps, size, rng)
+
+    def _refit(self, X: ArrayLike, y: ArrayLike) -> tuple[TrainingSet, Penalty, Settings]:
+        """Return what the fit was made of, for refits with one thing changed."""
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=False)
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y must have the labels of fit, {self.classes_}. Got {unknown} too.")
-        task = self._task(X, y, None)
+        X, y = validate_data(self, X, y, dtype=FLOATS, reset=False)
+        training = self._training_set(X, self._codes(y), None)
         ((penalty, settings),) = self._candidates([(self.radius_, self.regularization_)])
-        return task, penalty, settings._replace(n_iterations=self.n_iter_)
-
-
-def _values(name: str, given: Any, automatic: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the values of a parameter to try."""
-    if isinstance(given, str):
-        return automatic
-    values = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values >= 0)).all():
-        raise ValueError(
-            f"The '{name}' parameter must be a number, a sequence of finite numbers of at least 0, "
-            f"or 'auto'. Got {given!r} instead."
-        )
-    return tuple(values.tolist())
+        return training, penalty, settings._replace(n_iterations=self.n_iter_)

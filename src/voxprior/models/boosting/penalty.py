@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, issparse
 
+from voxprior.errors import InputError, InputTypeError, option
 from voxprior.space import VoxelSpace
 
 __all__ = [
@@ -205,9 +206,10 @@ def make_penalty(
     if not isinstance(kernel, str):
         return MatrixPenalty(_checked_matrix(kernel, n_locations))
     if kernel not in ("gaussian", "equalized", "identity"):
-        raise ValueError(
-            "The 'kernel' parameter must be 'gaussian', 'equalized', 'identity', or a matrix or "
-            f"operator. Got {kernel!r} instead."
+        raise InputError(
+            f"{option('kernel')} is not known",
+            expected="'gaussian', 'equalized', 'identity', or a matrix or operator",
+            got=f"{kernel!r}",
         )
     if kernel == "identity" or space is None:
         return DiagonalPenalty(np.ones(n_locations))
@@ -235,22 +237,26 @@ def _equalizing_scale(gaussian: Any, rows: NDArray, n_rounds: int = 1000) -> NDA
 
 def _checked_matrix(kernel: Any, n_locations: int) -> Any:
     if getattr(kernel, "shape", None) != (n_locations, n_locations):
-        raise ValueError(
-            f"The 'kernel' must have shape ({n_locations}, {n_locations}), one row a location. "
-            f"Got {getattr(kernel, 'shape', type(kernel).__name__)} instead."
+        raise InputError(
+            f"{option('kernel')} does not fit the locations",
+            expected=f"shape ({n_locations}, {n_locations}), one row per location",
+            got=f"{getattr(kernel, 'shape', type(kernel).__name__)}",
         )
     if not (isinstance(kernel, np.ndarray) or issparse(kernel)):
         if not (hasattr(kernel, "column") and hasattr(kernel, "__matmul__")):
-            raise TypeError(
-                "A 'kernel' operator needs column(k) and the product @. "
-                f"Got {type(kernel).__name__} instead."
+            raise InputTypeError(
+                f"{option('kernel')} is not an operator",
+                expected="column(k) and the product @",
+                got=f"{type(kernel).__name__} without them",
             )
         return kernel
     asymmetry = abs(kernel - kernel.T).max()
     if not asymmetry <= 1e-9 * abs(kernel).max():
-        raise ValueError(
-            f"The 'kernel' must be finite and symmetric; |K - K'| reaches {asymmetry}."
+        raise InputError(
+            f"{option('kernel')} must be finite and symmetric", got=f"|K - K'| up to {asymmetry}"
         )
     if (kernel.diagonal() < 0).any():
-        raise ValueError("The 'kernel' must be positive semi-definite; its diagonal has negatives.")
+        raise InputError(
+            f"{option('kernel')} must be positive semi-definite", got="negatives on its diagonal"
+        )
     return kernel

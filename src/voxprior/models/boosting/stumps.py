@@ -42,17 +42,18 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from voxprior.algebra import launch
+
 __all__ = ["Presorted", "Stump", "best_stump", "presort", "responses", "subset", "threshold"]
 
 LANES = 8
 # Features sorted together: enough for the comparisons of one pair of samples to fill vector
 # registers.
 SORT_WIDTH = 64
-# Ranks by counting cost n²/2 vectorised comparisons a feature; a sort is faster beyond this many
+# Ranks by counting cost n²/2 vectorised comparisons per feature; a sort is faster beyond this many
 # samples.
 COUNT_LIMIT = 600
-# Below this many values a scan takes less time than waking the threads.
-PARALLEL_VALUES = 1_000_000
+# Tiles searched by one thread before it asks for more.
 TILES_PER_CHUNK = 64
 # Scores this close, relative to Σ|u|, are equal up to rounding, and a tie.
 TIE = 1e-12
@@ -94,7 +95,7 @@ def presort(X: NDArray, n_thresholds: int | None = None) -> Presorted:
     X : ndarray of shape (n, n_features)
         Finite values, float32 or float64, of any memory layout.
     n_thresholds : int, optional
-        Thresholds a feature at this many quantiles; by default between all distinct neighbours.
+        Thresholds per feature, at this many quantiles; by default between all distinct neighbours.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def presort(X: NDArray, n_thresholds: int | None = None) -> Presorted:
     n_tiles = -(-n_features // LANES)
     order = np.empty((n_tiles, n, LANES), dtype=np.min_scalar_type(n - 1))
     distinct = np.zeros((n_tiles, n), dtype=np.uint8)
-    _sort_tiles(X, order, distinct, n <= COUNT_LIMIT)
+    launch(_sort_tiles, n * X.size // 2, X, order, distinct, n <= COUNT_LIMIT)
     candidates = _chosen(distinct, n_thresholds)
     return Presorted(order, distinct, candidates, X, np.arange(n), n_thresholds)
 
@@ -125,7 +126,7 @@ def subset(pool: Presorted, rows: NDArray[np.int64]) -> Presorted:
     n_tiles = len(pool.order)
     order = np.empty((n_tiles, len(rows), LANES), dtype=np.min_scalar_type(len(rows) - 1))
     distinct = np.zeros((n_tiles, len(rows)), dtype=np.uint8)
-    _filter_tiles(pool.order, pool.distinct, keep, order, distinct)
+    launch(_filter_tiles, pool.order.size, pool.order, pool.distinct, keep, order, distinct)
     candidates = _chosen(distinct, pool.n_thresholds)
     return Presorted(order, distinct, candidates, pool.X, pool.rows[rows], pool.n_thresholds)
 
@@ -150,13 +151,19 @@ def best_stump(pool: Presorted, u: NDArray, gamma: NDArray) -> Stump:
         Its score is -inf where no feature has two distinct values.
     """
     n_features, total, slack = pool.X.shape[1], u.sum(), TIE * np.abs(u).sum()
-    scan = _scan_parallel if pool.order.size > PARALLEL_VALUES else _scan_serial
-    score, feature = scan(pool.order, pool.candidates, u, total, slack, gamma, n_features)
+    n_chunks = -(-len(pool.order) // TILES_PER_CHUNK)
+    scores, features = np.empty(n_chunks), np.empty(n_chunks, dtype=np.int64)
+    launch(
+        _scan_chunks, 2 * pool.order.size, pool.order, pool.candidates, u, total, slack, gamma,
+        n_features, scores, features,
+    )  # fmt: skip
+    best = _first_highest(scores, slack)
+    score, feature = float(scores[best]), int(features[best])
     if feature < 0:
         return Stump(-np.inf, -1, -1, 1)
     tile, lane = divmod(feature, LANES)
     position, sign = _best_position(pool.order[tile], pool.candidates[tile], u, total, slack, lane)
-    return Stump(score, int(feature), int(position), int(sign))
+    return Stump(score, feature, int(position), int(sign))
 
 
 def threshold(pool: Presorted, feature: int, position: int) -> float:
@@ -278,24 +285,21 @@ def _at_quantiles(distinct, n_thresholds):
 
 
 @njit(cache=True, parallel=True)
-def _scan_parallel(order, candidates, u, total, slack, gamma, n_features):
-    n_chunks = (len(order) + TILES_PER_CHUNK - 1) // TILES_PER_CHUNK
-    scores, features = np.empty(n_chunks), np.empty(n_chunks, np.int64)
-    for chunk in prange(n_chunks):
+def _scan_chunks(order, candidates, u, total, slack, gamma, n_features, scores, features):
+    for chunk in prange(len(scores)):
         first = chunk * TILES_PER_CHUNK
         last = min(first + TILES_PER_CHUNK, len(order))
         found = _scan_tiles(order, candidates, u, total, slack, gamma, n_features, first, last)
         scores[chunk], features[chunk] = found
-    best = 0
-    for chunk in range(1, n_chunks):
-        if scores[chunk] > scores[best] + slack:
-            best = chunk
-    return scores[best], features[best]
 
 
 @njit(cache=True)
-def _scan_serial(order, candidates, u, total, slack, gamma, n_features):
-    return _scan_tiles(order, candidates, u, total, slack, gamma, n_features, 0, len(order))
+def _first_highest(scores, slack):
+    best = 0
+    for chunk in range(1, len(scores)):
+        if scores[chunk] > scores[best] + slack:
+            best = chunk
+    return best
 
 
 @njit(cache=True)

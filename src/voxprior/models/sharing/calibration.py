@@ -16,7 +16,7 @@ right when voxels have independent noise; the second takes the signal to be as s
 assume, and is right when neighbours share noise, which sharing means cannot remove. Without sharing
 both are the James-Stein factor. q is the mean of σ²/σ̂².
 
-r_d is measured with d = N − C residuals e_i. Below five examples a class that is little, so two
+r_d is measured with d = N − C residuals e_i. Below five examples per class that is little, so two
 prior guesses join it: r_e, from the effective number of features J_eff = (tr Σ)²/tr Σ², worth
 ν₀ = 2 residuals, and √J, what images of J voxels are like before any is seen, worth one. tr Σ² is
 unbiased for Gaussian residuals:
@@ -31,16 +31,15 @@ the predictive distribution in the k = C − 1 contrast dimensions is Student's 
 The order of the classes does not change. Sums over pairs of features need only a random sample of
 the features: the diagonal part grows with J/m, the rest with J(J−1)/(m(m−1)).
 
-========= ================= ========== ==================================================
-symbol    variable          shape      meaning
-========= ================= ========== ==================================================
-e         ``residuals``     (n, m)     x − X̄ of its class, in standard deviations
-θ̃         ``contrasts``     (C, m)     class contrasts, in standard deviations
-h         ``own``           (C, J)     weight of its own sample mean in θ̂
-q         ``inflation``                mean of σ²/σ̂²
-d, ν      ``degrees``, ``nu``          degrees of freedom of the residuals, of the Student
-κ         ``kappa``                    worth of one nat; 1/κ is the temperature
-========= ================= ========== ==================================================
+| symbol | variable | shape |
+|---|---|---|
+| x at m of the features, the excerpt | `examples` | (n, m) |
+| e = x − X̄ of its class, in standard deviations | `residuals` | (n, m) |
+| θ̃, class contrasts, in standard deviations | `contrasts` | (C, m) |
+| h, weight of its own sample mean in θ̂ | `own` | (C, J) |
+| q, mean of σ²/σ̂² | `inflation` | scalar |
+| d, ν, degrees of freedom of the residuals, of the Student | `degrees`, `nu` | scalars |
+| κ, worth of one nat; 1/κ is the temperature | `kappa` | scalar |
 """
 
 from functools import lru_cache
@@ -50,6 +49,7 @@ import numpy as np
 from numba import njit, prange
 
 from voxprior.algebra import launch
+from voxprior.errors import InputError, option
 from voxprior.models.sharing.statistics import ClassStatistics
 
 _BLOCK = 1024
@@ -58,7 +58,7 @@ PRIOR_DEGREES = 2.0
 # A contrast that is all noise is still worth this much: below it the estimate is the larger error.
 SMALLEST_ATTENUATION = 0.02
 # Features looked at in pairs: 2048 give two million pairs, more than the residuals can tell apart.
-SKETCH_SIZE = 2048
+EXCERPT_SIZE = 2048
 
 
 class Calibration(NamedTuple):
@@ -69,54 +69,54 @@ class Calibration(NamedTuple):
     dimension: int
 
 
-class Sketch(NamedTuple):
+class Excerpt(NamedTuple):
     """Examples (n, m) at a sample of the features, and their class numbers (n,)."""
 
     examples: np.ndarray
     codes: np.ndarray
 
 
-def sketch(X: np.ndarray, codes: np.ndarray) -> Sketch:
+def excerpt_of(X: np.ndarray, codes: np.ndarray) -> Excerpt:
     """The part of the examples that calibration looks at; ``X`` may be mapped or a dask array.
 
     Examples
     --------
     >>> import numpy as np
-    >>> sketch(np.zeros((4, 10_000)), np.array([0, 1, 0, 1])).examples.shape
+    >>> excerpt_of(np.zeros((4, 10_000)), np.array([0, 1, 0, 1])).examples.shape
     (4, 2048)
     """
-    return Sketch(np.asarray(X[:, sketch_features(X.shape[1])]), np.asarray(codes))
+    return Excerpt(np.asarray(X[:, excerpt_features(X.shape[1])]), np.asarray(codes))
 
 
-def joined(a: Sketch, b: Sketch) -> Sketch:
-    """The examples of both sketches."""
-    return Sketch(np.concatenate([a.examples, b.examples]), np.concatenate([a.codes, b.codes]))
+def join_excerpts(a: Excerpt, b: Excerpt) -> Excerpt:
+    """The examples of both excerpts."""
+    return Excerpt(np.concatenate([a.examples, b.examples]), np.concatenate([a.codes, b.codes]))
 
 
-def without(whole: Sketch, part: Sketch) -> Sketch:
+def remove_excerpt(whole: Excerpt, part: Excerpt) -> Excerpt:
     """``whole`` without the rows of ``part``, each of which must be in it.
 
     Examples
     --------
     >>> import numpy as np
-    >>> whole = Sketch(np.array([[1.0], [2.0], [3.0]]), np.array([0, 1, 1]))
-    >>> without(whole, Sketch(np.array([[2.0]]), np.array([1]))).examples.ravel()
+    >>> whole = Excerpt(np.array([[1.0], [2.0], [3.0]]), np.array([0, 1, 1]))
+    >>> remove_excerpt(whole, Excerpt(np.array([[2.0]]), np.array([1]))).examples.ravel()
     array([1., 3.])
     """
     keep = np.ones(len(whole.examples), dtype=bool)
     for row, code in zip(*part):
         seen = keep & (whole.codes == code) & (whole.examples == row).all(axis=1)
         if not seen.any():
-            raise ValueError(
-                "Cannot forget an example that was never learned: pass exactly the values and "
-                "labels that were given to fit or partial_fit."
+            raise InputError(
+                "Cannot forget an example that was never learned",
+                remedy="Pass exactly the values and labels that were given to fit or partial_fit",
             )
         keep[np.flatnonzero(seen)[0]] = False
-    return Sketch(whole.examples[keep], whole.codes[keep])
+    return Excerpt(whole.examples[keep], whole.codes[keep])
 
 
 def calibrate(
-    sample: Sketch,
+    excerpt: Excerpt,
     statistics: ClassStatistics,
     theta: np.ndarray,
     var: np.ndarray,
@@ -127,8 +127,8 @@ def calibrate(
 
     Parameters
     ----------
-    sample : Sketch
-        The training examples at the features of :func:`sketch_features`.
+    excerpt : Excerpt
+        The training examples at the features of :func:`excerpt_features`.
     statistics : ClassStatistics
         Counts and sample means.
     theta, var, own : arrays of shape (C, J)
@@ -139,13 +139,15 @@ def calibrate(
     count = statistics.count
     degrees = int(count.sum()) - len(count)
     if degrees < 1:
-        raise ValueError(
-            f"calibration='effective' needs more examples than classes, got {count.sum()} examples "
-            f"of {len(count)} classes: use calibration=None."
+        raise InputError(
+            f"{option('calibration', 'effective')} has nothing to learn from",
+            expected="more examples than classes",
+            got=f"{count.sum()} examples of {len(count)} classes",
+            remedy=f"Use {option('calibration', None)}",
         )
-    features = sketch_features(theta.shape[1])
+    features = excerpt_features(theta.shape[1])
     scale = np.sqrt(var[:, features].mean(axis=0))
-    residuals = (sample.examples - statistics.mean[:, features][sample.codes]) / scale
+    residuals = (excerpt.examples - statistics.mean[:, features][excerpt.codes]) / scale
     contrasts = (theta[:, features] - theta[:, features].mean(axis=0)) / scale
     r = overdispersion(residuals, contrasts, degrees, theta.shape[1])
     b = attenuation(theta, statistics.mean, own, var, count, inflation)
@@ -153,18 +155,18 @@ def calibrate(
 
 
 @lru_cache(maxsize=8)
-def sketch_features(n_features: int) -> np.ndarray:
+def excerpt_features(n_features: int) -> np.ndarray:
     """The features kept for calibration: all, or a random sample that only depends on their number.
 
     Examples
     --------
-    >>> len(sketch_features(100)), len(sketch_features(10**6))
+    >>> len(excerpt_features(100)), len(excerpt_features(10**6))
     (100, 2048)
     """
-    if n_features <= SKETCH_SIZE:
+    if n_features <= EXCERPT_SIZE:
         kept = np.arange(n_features)
     else:
-        kept = np.sort(np.random.default_rng(0).choice(n_features, SKETCH_SIZE, replace=False))
+        kept = np.sort(np.random.default_rng(0).choice(n_features, EXCERPT_SIZE, replace=False))
     kept.flags.writeable = False  # it is remembered
     return kept
 
@@ -259,11 +261,11 @@ def overdispersion(
         return 1.0
     r_d = ((residuals @ contrasts.T) ** 2).sum() / (degrees * length)
     r_d = max(base + growth * (r_d - base), 0.0)
-    r_e = r_d  # one residual has no spread: nothing but itself to compare with
+    r_e = r_d  # one residual has nothing but itself to compare with
     if degrees > 1:
         d = degrees
         square = d * d / ((d - 1) * (d + 2)) * ((S**2).sum() - np.trace(S) ** 2 / d)
-        ratio = max(m * square / np.trace(S) ** 2, 1.0)  # m / J_eff of the sketch
+        ratio = max(m * square / np.trace(S) ** 2, 1.0)  # m / J_eff of the excerpt
         r_e = base * (1 + growth * (ratio - 1))
     guesses = np.sqrt(n_features) + PRIOR_DEGREES * r_e
     return max(1.0, float((guesses + degrees * r_d) / (1 + PRIOR_DEGREES + degrees)))

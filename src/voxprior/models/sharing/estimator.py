@@ -6,34 +6,47 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy import sparse
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils._param_validation import Options as OneOf
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from voxprior.errors import InputError, option
+from voxprior.models.base import (
+    FLOATS,
+    VoxelClassifier,
+    check_times,
+    check_two_classes,
+    class_prior,
+)
 from voxprior.models.sharing.calibration import (
     Calibration,
-    Sketch,
-    joined,
-    sketch,
+    Excerpt,
+    excerpt_features,
+    excerpt_of,
+    join_excerpts,
+    remove_excerpt,
     tempered,
-    without,
 )
-from voxprior.models.sharing.groups import voxel_groups
-from voxprior.models.sharing.model import Options, share
-from voxprior.models.sharing.prepared import PreparedFit
-from voxprior.models.sharing.scores import log_joint
+from voxprior.models.sharing.means import member_weights, voxel_groups
+from voxprior.models.sharing.naive_bayes import (
+    Prepared,
+    SharingRules,
+    check_rules,
+    log_likelihood,
+    share_features,
+)
 from voxprior.models.sharing.statistics import ClassStatistics, class_statistics, merge, remove
+from voxprior.models.sharing.variances import variances_exist
 from voxprior.space import VoxelSpace
 
 
-class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
+class FeatureSharingNB(VoxelClassifier):
     """Gaussian naive Bayes that shares means and variances between features.
 
-    With two examples a class a sample variance is nearly worthless and a sample mean is mostly
+    With two examples per class a sample variance is nearly worthless and a sample mean is mostly
     noise; what rescues them is that neighbouring voxels have mean time courses alike, and that
     all voxels have much the same noise. Class c and feature j = (voxel v, time t) have
 
@@ -104,7 +117,7 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
     temperature_, degrees_ : float
         With ``calibration``, the nats of naive Bayes that are worth one, and the degrees of
         freedom of the Student predictive.
-    sketch_, sketch_codes_ : arrays of shape (n, at most 2048) and (n,)
+    excerpt_, excerpt_codes_ : arrays of shape (n, at most 2048) and (n,)
         With ``calibration``, the examples at a sample of the features, and their class numbers.
     n_features_in_ : int
 
@@ -133,13 +146,13 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
         "shrinkage": [StrOptions({"james-stein"}), None],
         "variances": [StrOptions({"none", "neighbors", "mean", "median", "moderated"})],
         "variance_scope": [StrOptions({"shared", "class"})],
-        "ddof": [OneOf(Integral, {0, 1})],
-        "tau_ddof": [OneOf(Integral, {0, 1})],
+        "ddof": [Options(Integral, {0, 1})],
+        "tau_ddof": [Options(Integral, {0, 1})],
         "tau_floor": [Interval(Real, 0, None, closed="left")],
         "beta": [StrOptions({"class", "pooled"})],
         "median_correction": ["boolean"],
         "var_smoothing": [Interval(Real, 0, None, closed="left")],
-        "connectivity": [OneOf(Integral, {6, 18, 26})],
+        "connectivity": [Options(Integral, {6, 18, 26})],
         "radius": [Interval(Real, 0, None, closed="neither"), None],
         "priors": ["array-like", None],
         "calibration": [StrOptions({"effective"}), None],
@@ -214,14 +227,14 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
         -------
         FeatureSharingNB
         """
-        X, y = self._validated(X, y, reset=True)
-        codes = self._name_classes(y)
-        self._remember(class_statistics(X, codes, len(self.classes_)), sketch(X, codes))
-        self._settle()
+        X, codes = self._training_scans(X, y)
+        groups = self._groups()
+        self._remember(*self._learned(X, codes))
+        self._estimate(groups)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_statistics(self, statistics: ClassStatistics, classes, kept: Sketch | None = None):
+    def fit_statistics(self, statistics: ClassStatistics, classes, excerpt: Excerpt | None = None):
         """Fit from class statistics, made of chunks or of merged parts; no scan is needed.
 
         Parameters
@@ -230,22 +243,64 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
             Of ``class_statistics``, ``from_chunks``, ``merge`` or ``remove``.
         classes : array of shape (C,)
             Labels in the order of the statistics, sorted.
-        kept : Sketch, optional
-            ``sketch`` of the same examples; needed by ``calibration="effective"``.
+        excerpt : Excerpt, optional
+            ``excerpt_of`` the same examples; needed by ``calibration="effective"``.
         """
-        if kept is None and self.calibration is not None:
-            raise ValueError(
-                "calibration='effective' needs a sketch of the examples: pass kept=sketch(X, codes)"
-                ", or use calibration=None."
+        if excerpt is None and self.calibration is not None:
+            raise InputError(
+                f"{option('calibration', self.calibration)} needs an excerpt of the examples",
+                remedy=f"Pass excerpt=excerpt_of(X, codes), or use {option('calibration', None)}",
             )
         self.classes_, self.n_features_in_ = np.unique(classes), statistics.mean.shape[1]
         if not len(classes) == len(self.classes_) == len(statistics.count):
-            raise ValueError(
-                f"classes must name each of the {len(statistics.count)} classes once, got "
-                f"{list(classes)}."
+            raise InputError(
+                "classes do not name those of the statistics",
+                expected=f"each of the {len(statistics.count)} classes once",
+                got=f"{list(classes)}",
             )
-        self._remember(statistics, kept)
-        self._settle()
+        check_two_classes(self.classes_)
+        groups = self._groups()
+        self._remember(statistics, excerpt)
+        self._estimate(groups)
+        return self
+
+    def prepare(self, X) -> Prepared:
+        """Check scans (n, J) and find all that labels do not change, once for many fits.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from voxprior import FeatureSharingNB, VoxelSpace
+        >>> X = np.random.default_rng(0).normal(size=(6, 8))
+        >>> model = FeatureSharingNB(VoxelSpace.grid((8,)))
+        >>> prepared, y, train = model.prepare(X), np.array([0, 1, 0, 1]), np.array([0, 2, 3, 5])
+        >>> again = model.fit_prepared(prepared, train, y).theta_
+        >>> np.array_equal(again, model.fit(X[train], y).theta_)
+        True
+        """
+        self._validate_params()
+        X = validate_data(self, X, dtype=FLOATS)
+        groups = member_weights(self._groups())
+        features = excerpt_features(0 if self.calibration is None else X.shape[1])
+        return Prepared(X, np.ascontiguousarray(X[:, features]), groups)
+
+    def fit_prepared(self, prepared: Prepared, rows, y):
+        """Fit to some rows of the prepared scans; the same model as ``fit(X[rows], y)``.
+
+        Parameters
+        ----------
+        prepared : Prepared
+            What :meth:`prepare` returned for an estimator of the same parameters.
+        rows : integer array of shape (m,)
+            Which scans train.
+        y : array of shape (m,)
+            Their labels.
+        """
+        rows, codes = np.asarray(rows), self._encode(y)
+        self.n_features_in_ = prepared.scans.shape[1]
+        statistics = class_statistics(prepared.scans, codes, len(self.classes_), rows)
+        self._remember(statistics, Excerpt(prepared.examples[rows], codes))
+        self._estimate(prepared.groups)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -256,34 +311,36 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
         variance the model does not predict.
         """
         first = not hasattr(self, "class_count_")
-        if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        X, y = self._validated(X, y, reset=first)
+        named = None if classes is None else np.unique(classes)
         if first:
-            self.classes_ = np.unique(classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"classes={classes!r} is not the same as on the last call to partial_fit: "
-                f"{self.classes_!r}."
+            if named is None:
+                raise InputError("classes must be passed on the first call to partial_fit")
+            check_two_classes(named)
+            self.classes_ = named
+        elif named is not None and not np.array_equal(named, self.classes_):
+            raise InputError(
+                "classes are not the same as on the last call to partial_fit",
+                expected=f"{self.classes_.tolist()}",
+                got=f"{named.tolist()}",
             )
-        codes = self._codes(y)
-        new, kept = class_statistics(X, codes, len(self.classes_)), sketch(X, codes)
+        X, y = validate_data(self, X, y, dtype=FLOATS, reset=first)
+        statistics, excerpt = self._learned(X, self._codes(y))
         if not first:
-            new = merge(self._statistics(), new)
-            kept = kept if self.calibration is None else joined(self._sketch(), kept)
-        self._remember(new, kept)
-        return self._settle_if_ready()
+            statistics = merge(self._statistics(), statistics)
+            if self.calibration is not None:
+                excerpt = join_excerpts(self._excerpt(), excerpt)
+        self._remember(statistics, excerpt)
+        return self._estimate_if_ready()
 
     def forget(self, X, y):
         """Take examples out again, exactly; the result is that of a fit that never saw them."""
         check_is_fitted(self, "class_count_")
-        X, y = self._validated(X, y, reset=False)
-        codes = self._codes(y)
-        gone, left = class_statistics(X, codes, len(self.classes_)), sketch(X, codes)
+        X, y = validate_data(self, X, y, dtype=FLOATS, reset=False)
+        statistics, excerpt = self._learned(X, self._codes(y))
         if self.calibration is not None:
-            left = without(self._sketch(), left)
-        self._remember(remove(self._statistics(), gone), left)
-        return self._settle_if_ready()
+            excerpt = remove_excerpt(self._excerpt(), excerpt)
+        self._remember(remove(self._statistics(), statistics), excerpt)
+        return self._estimate_if_ready()
 
     def predict_joint_log_proba(self, X):
         """Log joint probabilities log P(c) + log p(x | c) of naive Bayes, uncalibrated, (n, C)."""
@@ -304,11 +361,6 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
         """Class probabilities, an array (n, C)."""
         return np.exp(self.predict_log_proba(X))
 
-    def predict(self, X):
-        """The most probable class of each scan."""
-        best = self.predict_log_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
     def voxel_maps(self) -> dict[str, np.ndarray]:
         """What the model used: how classes differ, group sizes, class means before and after.
 
@@ -317,9 +369,9 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
         the variance within; ``group_size`` (V,) how many voxels informed each voxel.
         """
         self._check_ready()
-        share = self.class_prior_[:, None]
-        within = (share * self.var_).sum(axis=0)
-        between = (share * (self.theta_ - (share * self.theta_).sum(axis=0)) ** 2).sum(axis=0)
+        prior = self.class_prior_[:, None]
+        within = (prior * self.var_).sum(axis=0)
+        between = (prior * (self.theta_ - (prior * self.theta_).sum(axis=0)) ** 2).sum(axis=0)
         maps = {"discriminability": between / within, "group_size": self.group_size_}
         if len(self.classes_) == 2:
             maps = {"difference": (self.theta_[1] - self.theta_[0]) / np.sqrt(within)} | maps
@@ -328,89 +380,67 @@ class FeatureSharingNB(PreparedFit, ClassifierMixin, BaseEstimator):
             maps[f"mean_after[{label}]"] = after
         return maps
 
-    def _log_likelihood(self, X) -> np.ndarray:
-        self._check_ready()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return log_joint(X, self.theta_, self.var_, np.zeros(len(self.classes_)))
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
-    def _validated(self, X, y, reset: bool):
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
-        check_classification_targets(y)
-        return X, y
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        check_rules(self._rules())
 
-    def _name_classes(self, y) -> np.ndarray:
-        """Class numbers of new labels, which name ``classes_``."""
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"At least 2 classes are needed, got 1 class: {self.classes_[0]!r} in all of "
-                f"{len(y)} examples."
-            )
-        return codes
+    def _rules(self) -> SharingRules:
+        return SharingRules(**{name: getattr(self, name) for name in SharingRules._fields})
 
-    def _codes(self, y) -> np.ndarray:
-        unknown = np.setdiff1d(y, self.classes_)
-        if unknown.size:
-            raise ValueError(
-                f"y contains labels {unknown.tolist()} that are not in classes "
-                f"{self.classes_.tolist()}."
-            )
-        return np.searchsorted(self.classes_, y)
+    def _groups(self) -> sparse.csr_array:
+        """Which voxels inform which, of `means` and `space`, checked against the scans."""
+        J = self.n_features_in_
+        groups = voxel_groups(self.means, self.space, J, self.connectivity, self.radius)
+        check_times(self, groups.shape[0], "means" if sparse.issparse(self.means) else "space")
+        return groups
+
+    def _learned(self, X: np.ndarray, codes: np.ndarray) -> tuple[ClassStatistics, Excerpt]:
+        return class_statistics(X, codes, len(self.classes_)), excerpt_of(X, codes)
+
+    def _remember(self, statistics: ClassStatistics, excerpt: Excerpt | None) -> None:
+        self.class_count_, self.mean_, self.m2_ = statistics
+        if self.calibration is not None and excerpt is not None:
+            self.excerpt_, self.excerpt_codes_ = excerpt
 
     def _statistics(self) -> ClassStatistics:
         return ClassStatistics(self.class_count_, self.mean_, self.m2_)
 
-    def _sketch(self) -> Sketch:
-        return Sketch(self.sketch_, self.sketch_codes_)
+    def _excerpt(self) -> Excerpt:
+        return Excerpt(self.excerpt_, self.excerpt_codes_)
 
-    def _remember(self, statistics: ClassStatistics, kept: Sketch | None) -> None:
-        self.class_count_, self.mean_, self.m2_ = statistics
-        if self.calibration is not None and kept is not None:
-            self.sketch_, self.sketch_codes_ = kept
+    def _estimate(self, groups: sparse.csr_array) -> None:
+        """Means, variances and calibration from what is remembered of the examples."""
+        self.class_prior_ = class_prior(self.priors, self.class_count_)
+        excerpt = None if self.calibration is None else self._excerpt()
+        shared = share_features(self._statistics(), groups, self._rules(), excerpt)
+        self.theta_, self.var_, self.group_size_, worth = shared
+        if worth is not None:
+            self.temperature_, self.degrees_ = 1 / worth.kappa, worth.nu
 
-    def _settle_if_ready(self) -> FeatureSharingNB:
-        count, shared = self.class_count_, self.variance_scope == "shared"
-        enough = count.sum() > len(count) if shared else count.min() > self.ddof
-        if count.min() > 0 and enough:
-            self._settle()
+    def _estimate_if_ready(self) -> FeatureSharingNB:
+        """Estimate where :meth:`fit` would work with the examples seen so far."""
+        count, rules = self.class_count_, self._rules()
+        rule, scope = rules.variances, rules.variance_scope
+        ready = variances_exist(count, rule, scope, rules.ddof, rules.var_smoothing)
+        if ready and (self.calibration is None or count.sum() > len(count)):
+            self._estimate(self._groups())
         elif hasattr(self, "theta_"):
             del self.theta_, self.var_
         return self
+
+    def _log_likelihood(self, X) -> np.ndarray:
+        self._check_ready()
+        return log_likelihood(self._new_scans(X), self.theta_, self.var_)
 
     def _check_ready(self) -> None:
         if hasattr(self, "class_count_") and not hasattr(self, "theta_"):
             seen = dict(zip(self.classes_.tolist(), self.class_count_.tolist()))
             raise NotFittedError(
                 f"Too few examples to predict yet: per class {seen}. Add examples with partial_fit "
-                "until every class has one (variance_scope='shared') or two ('class')."
+                "until every class has two, or with variance_scope='shared' one of them two and "
+                "the others one."
             )
         check_is_fitted(self)
-
-    def _settle(self, groups=None) -> None:
-        if groups is None:
-            groups = voxel_groups(
-                self.means, self.space, self.n_features_in_, self.connectivity, self.radius
-            )
-        options = Options(**{name: getattr(self, name) for name in Options._fields})
-        kept = None if self.calibration is None else self._sketch()
-        statistics = self._statistics()
-        self.theta_, self.var_, self.group_size_, worth = share(statistics, groups, options, kept)
-        self.class_prior_ = self._priors(statistics.count)
-        if worth is not None:
-            self.temperature_, self.degrees_ = 1 / worth.kappa, worth.nu
-
-    def _priors(self, count: np.ndarray) -> np.ndarray:
-        if self.priors is None:
-            return count / count.sum()
-        priors = np.asarray(self.priors, dtype=float)
-        if priors.shape != count.shape:
-            raise ValueError(
-                f"priors must hold one probability a class: expected {len(count)}, got shape "
-                f"{priors.shape}."
-            )
-        if priors.min() < 0 or not np.isclose(priors.sum(), 1.0):
-            raise ValueError(f"priors must be probabilities that sum to 1, got {priors.tolist()}.")
-        return priors

@@ -1,4 +1,4 @@
-"""Prior means of voxel time courses borrowed from related voxels, and the shrinkage toward them.
+"""Groups of related voxels, the prior means they lend each other, and the shrinkage toward them.
 
 The model, for one class (c is dropped): X_ivt | θ_vt ~ N(θ_vt, σ²),  θ_vt ~ N(μ_vt, τ_vt²).
 A voxel k of the group G_v predicts the mean course of v through a map m_{k→v}, constant in time:
@@ -14,7 +14,8 @@ A voxel k of the group G_v predicts the mean course of v through a map m_{k→v}
 (3) is written without 1/τ², so that its limits need no special arithmetic. Where a group is empty
 τ² = ∞ and θ̂ = X̄; where τ² = 0 < σ² the limit is θ̂ = μ̂; where both are 0, θ̂ = X̄. A pair whose
 map does not exist (Σ_t X̄_kt² = 0) is left out of the group and not counted in G_v. Groups may be
-weighted; then the averages of (4) and (5) are weighted ones.
+weighted; then the averages of (4) and (5) are weighted ones. A voxel is not a member of its own
+group, and one without members keeps its own mean.
 
 Scans that were centred by run have their run mean at zero, and class means may be drawn toward it
 (James and Stein), all by one factor: θ̂ ← ρ θ̂,
@@ -23,30 +24,30 @@ Scans that were centred by run have their run mean at zero, and class means may 
 
 with q the mean of σ²/σ̂². Far from zero ρ is 1 and nothing happens.
 
-=========== ============= ============ ====================================================
-symbol      variable      shape        meaning
-=========== ============= ============ ====================================================
-X̄           ``course``    (T, V)       class mean time courses
-            ``basis``     (V, S)       courses the maps are fitted on: the class's, or all joined
-G           ``groups``    (V, V) CSR   row v: the voxels that inform v, with weights
-μ̂, τ̂²       ``mean``, ``variance``     (C, J) hyper-parameters, J = T V, time-major
-G_v         ``size``      (C, V)       voxels of the group that had a map
-θ̂           ``theta``     (C, J)       shrunk means
-=========== ============= ============ ====================================================
+| symbol | variable | shape |
+|---|---|---|
+| G, row v has the weights of the voxels that inform v | `groups` | (V, V) CSR |
+| X̄, class mean time courses | `course` | (T, V) |
+| courses the maps are fitted on: the class's, or all joined | `basis` | (V, S) |
+| μ̂, τ̂², hyper-parameters, J = T V, time-major | `mean`, `variance` | (C, J) |
+| G_v, voxels of the group that have a map | `size` | (C, V) |
+| θ̂, shrunk means | `theta` | (C, J) |
+| ρ, the James-Stein factor | returned | scalar |
 
 Reference: M. Palatucci, T. M. Mitchell, "Classification in very high dimensional problems with
 handfuls of examples", ECML/PKDD 2007, equations (2)-(5) and (8).
 """
 
 import warnings
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 from scipy import sparse
 
 from voxprior.algebra import launch
-from voxprior.models.sharing.groups import members
+from voxprior.errors import InputError, option
+from voxprior.space import VoxelSpace
 
 # Voxels a thread handles before it asks for more.
 _VOXELS = 256
@@ -65,6 +66,76 @@ class PriorMeans(NamedTuple):
     variance: np.ndarray
     size: np.ndarray
     leverage: float = 0.0
+
+
+def voxel_groups(
+    source: Any,
+    space: VoxelSpace | None,
+    n_features: int,
+    connectivity: Literal[6, 18, 26] = 26,
+    radius: float | None = None,
+) -> sparse.csr_array:
+    """The groups G: a user's matrix, checked, or the neighbours of a space.
+
+    Parameters
+    ----------
+    source : str or sparse matrix of shape (V, V)
+        A matrix is taken as it is; any word means the neighbours of ``space``.
+    space : VoxelSpace or None
+        Without one every feature is a voxel of its own and nobody has neighbours.
+    n_features : int
+        J, the number of voxels where there is no space.
+    connectivity, radius
+        Which voxels are neighbours, as in ``VoxelSpace.adjacency``.
+
+    Examples
+    --------
+    >>> from voxprior import VoxelSpace
+    >>> voxel_groups("neighbors", VoxelSpace.grid((3,)), n_features=6).toarray().astype(int)
+    array([[0, 1, 0],
+           [1, 0, 1],
+           [0, 1, 0]])
+    """
+    if sparse.issparse(source):
+        return _checked_weights(source, space)
+    if space is None:
+        return sparse.csr_array((n_features, n_features), dtype=bool)
+    return space.adjacency(connectivity=connectivity, radius=radius)
+
+
+def member_weights(groups: sparse.csr_array) -> sparse.csr_array:
+    """Groups as float64 CSR without the diagonal.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> member_weights(sparse.csr_array([[5.0, 2.0], [1.0, 0.0]])).toarray()
+    array([[0., 2.],
+           [1., 0.]])
+    """
+    if groups.dtype == np.float64 and groups.format == "csr" and not groups.diagonal().any():
+        return groups
+    groups = sparse.csr_array(groups, dtype=np.float64, copy=True)
+    rows = np.repeat(np.arange(groups.shape[0]), np.diff(groups.indptr))
+    groups.data[rows == groups.indices] = 0.0
+    groups.eliminate_zeros()
+    return groups
+
+
+def _checked_weights(matrix: Any, space: VoxelSpace | None) -> sparse.csr_array:
+    what = f"The group matrix {option('means')} cannot be used"
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(what, expected="a square one, voxel by voxel", got=f"{matrix.shape}")
+    if space is not None and matrix.shape[0] != space.n_voxels:
+        raise InputError(
+            what,
+            expected=f"one row per voxel of the {option('space')}, {space.n_voxels}, in its order",
+            got=f"{matrix.shape[0]} rows",
+        )
+    groups = sparse.csr_array(matrix, dtype=np.float64)
+    if groups.data.size and not (np.isfinite(groups.data).all() and groups.data.min() >= 0):
+        raise InputError(what, expected="weights that are finite and not negative")
+    return groups
 
 
 def chosen_map(mean_map: str, n_times: int, sharing: bool = True) -> str:
@@ -103,8 +174,7 @@ def group_prior(
     means : array of shape (C, J)
         Class means, time-major: ``means.reshape(C, T, V)``.
     groups : sparse array of shape (V, V)
-        Row v holds the positive weights of the voxels that inform v. The diagonal is ignored:
-        a voxel is no member of its own group.
+        Row v holds the positive weights of the voxels that inform v. The diagonal is ignored.
     mean_map : {"scale", "identity", "affine"}
         The map m. With too few time points (1 for ``scale``, 2 for ``affine``) every member
         predicts the voxel exactly, and nothing is shared.
@@ -128,7 +198,7 @@ def group_prior(
     >>> prior.mean, prior.variance
     (array([[1., 2., 3., 6.]]), array([[0., 0., 0., 0.]]))
     """
-    groups = members(groups)
+    groups = member_weights(groups)
     V, kind = groups.shape[0], _MAPS[mean_map]
     mean, variance = np.empty(means.shape), np.empty(means.shape)
     size = np.empty((len(means), V), dtype=np.int64)
@@ -148,7 +218,7 @@ def group_prior(
 
 
 def grand_prior(means: np.ndarray, tau_ddof: int = 0) -> PriorMeans:
-    """The standard hierarchical model: θ_j ~ N(μ, τ²) with one μ̂, τ̂² a class over all features.
+    """The standard hierarchical model: θ_j ~ N(μ, τ²) with one μ̂, τ̂² per class for all features.
 
     Examples
     --------
@@ -210,24 +280,24 @@ def shrink(
 def _shrink(means, mu, tau2, noise, floor, theta, weight):
     for c in range(means.shape[0]):
         for j in prange(means.shape[1]):
-            spread = max(tau2[c, j], floor * noise[c, j])
-            total = spread + noise[c, j]
-            if np.isfinite(spread) and total > 0:
-                weight[c, j] = spread / total
+            prior = max(tau2[c, j], floor * noise[c, j])
+            total = prior + noise[c, j]
+            if np.isfinite(prior) and total > 0:
+                weight[c, j] = prior / total
                 theta[c, j] = mu[c, j] + weight[c, j] * (means[c, j] - mu[c, j])
             else:  # no prior, or nothing to weigh: keep X̄
                 weight[c, j] = 1.0
                 theta[c, j] = means[c, j]
 
 
-def toward_zero(
+def james_stein_factor(
     theta: np.ndarray,
     means: np.ndarray,
     var: np.ndarray,
     count: np.ndarray,
     inflation: float = 1.0,
 ) -> float:
-    """ρ: the James-Stein factor that draws class means toward zero.
+    """ρ, which draws class means toward zero.
 
     Examples
     --------
@@ -235,7 +305,7 @@ def toward_zero(
 
     >>> import numpy as np
     >>> means = np.array([[1.0, 1.0], [1.0, -1.0]])
-    >>> toward_zero(means, means, np.ones((2, 2)), np.array([2, 2]))
+    >>> james_stein_factor(means, means, np.ones((2, 2)), np.array([2, 2]))
     0.5
     """
     noise = inflation * means.shape[1] * (1 / count).sum()
@@ -274,7 +344,7 @@ def _group_moments(
         width = min(V, start + _VOXELS) - start
         group = np.empty((width, widest), np.int32)
         offset, slope = np.zeros((width, widest)), np.ones((width, widest))
-        share = np.empty((width, widest))
+        weight = np.empty((width, widest))
         growth = np.zeros(width)  # total / (total - ddof) of (5)
         for i in range(width):
             v, used, total, squares = start + i, 0, 0.0, 0.0
@@ -288,23 +358,23 @@ def _group_moments(
                         product += (basis[v, s] - centre[v]) * (basis[k, s] - centre[k])
                     slope[i, used] = product / power[k]  # (8)
                     offset[i, used] = centre[v] - slope[i, used] * centre[k]
-                group[i, used], share[i, used] = k, weights[e]
+                group[i, used], weight[i, used] = k, weights[e]
                 total += weights[e]
                 squares += weights[e] ** 2
                 used += 1
             size[v] = used
             for e in range(used):
-                share[i, e] /= total
+                weight[i, e] /= total
             if used > 1:
                 growth[i] = total / (total - ddof * squares / total)
         values = np.empty(widest)
         for t in range(T):
             for i in range(width):
-                G, mean, spread = size[start + i], 0.0, 0.0
+                G, mean, variance = size[start + i], 0.0, 0.0
                 for e in range(G):
                     values[e] = offset[i, e] + slope[i, e] * course[t, group[i, e]]
-                    mean += share[i, e] * values[e]  # (4)
+                    mean += weight[i, e] * values[e]  # (4)
                 for e in range(G):
-                    spread += share[i, e] * (values[e] - mean) ** 2  # (5)
+                    variance += weight[i, e] * (values[e] - mean) ** 2  # (5)
                 mu[t, start + i] = mean if G else course[t, start + i]
-                tau2[t, start + i] = growth[i] * spread if G else np.inf
+                tau2[t, start + i] = growth[i] * variance if G else np.inf

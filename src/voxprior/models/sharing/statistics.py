@@ -11,13 +11,11 @@ Chan's formulas join two disjoint sets A, B and take B out of A ∪ B again. Wit
 The whole feature-sharing model is a function of these numbers, so examples can be added, removed
 or read in chunks without the raw data ever being visited twice.
 
-======== ============ ======== ===================================================
-symbol   variable     shape    meaning
-======== ============ ======== ===================================================
-N_c      ``count``    (C,)     examples of each class
-X̄        ``mean``     (C, J)   class means
-M2       ``m2``       (C, J)   class sums of squared deviations
-======== ============ ======== ===================================================
+| symbol | variable | shape |
+|---|---|---|
+| N_c, examples of each class | `count` | (C,) |
+| X̄, class means | `mean` | (C, J) |
+| M2, class sums of squared deviations | `m2` | (C, J) |
 
 Reference: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
 computing sample variances", COMPSTAT 1982.
@@ -30,6 +28,7 @@ import numpy as np
 from numba import njit, prange
 
 from voxprior.algebra import launch
+from voxprior.errors import InputError
 
 # Columns a thread handles at once: 40 float32 rows of 1024 columns stay in its second-level cache,
 # so that the second look at them (for M2) does not read memory again.
@@ -37,7 +36,7 @@ _BLOCK = 1024
 
 
 class ClassStatistics(NamedTuple):
-    """Counts, means and sums of squared deviations, float64, one row a class."""
+    """Counts, means and sums of squared deviations, float64, one row per class."""
 
     count: np.ndarray  # type: ignore[assignment]  # tuple.count is not used here
     mean: np.ndarray
@@ -81,12 +80,16 @@ def class_statistics(
     codes = np.asarray(codes, dtype=np.int64)
     n = X.shape[0] if rows is None else len(rows)
     if len(codes) != n:
-        raise ValueError(
-            f"codes must hold one class a row of X: expected {n} codes, got {len(codes)}."
+        raise InputError(
+            "codes must hold one class per row of X",
+            expected=f"{n} codes",
+            got=f"{len(codes)}",
         )
     if len(codes) and (codes.min() < 0 or codes.max() >= n_classes):
-        raise ValueError(
-            f"codes must lie in 0 .. {n_classes - 1}, got {codes.min()} .. {codes.max()}."
+        raise InputError(
+            "codes must number the classes",
+            expected=f"0 .. {n_classes - 1}",
+            got=f"{codes.min()} .. {codes.max()}",
         )
     if hasattr(X, "numblocks"):
         return _of_dask(X, codes, n_classes)
@@ -127,9 +130,10 @@ def remove(whole: ClassStatistics, part: ClassStatistics) -> ClassStatistics:
     """
     count = whole.count - part.count
     if np.any(count < 0):
-        raise ValueError(
-            "Cannot remove more examples than there are: per class there are "
-            f"{whole.count.tolist()}, and {part.count.tolist()} were to be removed."
+        raise InputError(
+            "Cannot remove more examples than there are",
+            expected=f"at most {whole.count.tolist()} per class",
+            got=f"{part.count.tolist()}",
         )
     safe = np.maximum(count, 1)
     delta = part.mean - whole.mean
@@ -156,15 +160,15 @@ def from_chunks(chunks: Iterable[tuple[np.ndarray, np.ndarray]], n_classes: int)
         part = class_statistics(X, codes, n_classes)
         total = part if total is None else merge(total, part)
     if total is None:
-        raise ValueError("chunks must yield at least one (X, codes) pair, got none.")
+        raise InputError("chunks must yield at least one (X, codes) pair", got="none")
     return total
 
 
 def pooled(statistics: ClassStatistics) -> tuple[int, np.ndarray, np.ndarray]:
     """Count, mean (J,) and M2 (J,) of all examples together, whatever their class."""
     count = int(statistics.count.sum())
-    share = statistics.count[:, None] / max(count, 1)
-    mean = (share * statistics.mean).sum(axis=0)
+    weight = statistics.count[:, None] / max(count, 1)
+    mean = (weight * statistics.mean).sum(axis=0)
     between = (statistics.count[:, None] * (statistics.mean - mean) ** 2).sum(axis=0)
     return count, mean, statistics.m2.sum(axis=0) + between
 
@@ -201,10 +205,10 @@ def _accumulate(X, rows, codes, count, mean, m2):
             mean[c, start:stop] /= max(count[c], 1)
         for i in range(n):
             row, centre = X[rows[i], start:stop], mean[codes[i], start:stop]
-            spread = m2[codes[i], start:stop]
+            squares = m2[codes[i], start:stop]
             for j in range(stop - start):
                 deviation = row[j] - centre[j]
-                spread[j] += deviation * deviation
+                squares[j] += deviation * deviation
 
 
 def _of_dask(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatistics:

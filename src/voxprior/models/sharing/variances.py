@@ -16,15 +16,18 @@ the first two moments of log S_j²:
 
 With N = 2 examples the median of S² is .455 σ²: dividing by median(χ²_d)/d removes that bias.
 
-========== ================= ============= ============================================
-symbol     variable          shape         meaning
-========== ================= ============= ============================================
-S²         ``sample``        (R, J)        sample variances; R = C, or 1 shared over classes
-d          ``degrees``       (R,)          their degrees of freedom
-σ̂²         ``value``         (R, J)        shared variances
-σ²/σ̂²      ``inflation``     (R,)          what a variance is short of the truth on average
-d₀, s₀²    ``prior_degrees``, ``centre``   of the inverse-χ² prior, a row
-========== ================= ============= ============================================
+With one example of a class M2 is 0 whatever the divisor: per class, variances need two examples of
+each; shared over classes, more examples than classes. Only features that keep variances of their
+own can do without, if something is added to them (``var_smoothing``).
+
+| symbol | variable | shape |
+|---|---|---|
+| S², sample variances; R = C, or 1 shared over classes | `sample` | (R, J) |
+| N_c − ddof or Σ_c (N_c − ddof), their divisors | `divisor` | (R,) |
+| d, their degrees of freedom | `degrees` | (R,) |
+| σ̂², shared variances | `value` | (R, J) |
+| σ²/σ̂², what a variance is short of the truth on average | `inflation` | (R,) |
+| d₀, s₀², of the inverse-χ² prior | `prior_degrees`, `centre` | scalars, per row |
 
 References: M. Palatucci, T. M. Mitchell, ECML/PKDD 2007, equations (6) and (7); G. K. Smyth,
 "Linear models and empirical Bayes methods for assessing differential expression", SAGMB 2004.
@@ -38,8 +41,12 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from scipy.stats import chi2
 
-from voxprior.models.sharing.groups import members
+from voxprior.errors import InputError, option
+from voxprior.models.sharing.means import member_weights
 from voxprior.models.sharing.statistics import ClassStatistics, pooled
+
+# Rules by which every feature keeps a variance of its own, which smoothing may raise above 0.
+_OWN = ("none", "neighbors")
 
 
 class Variances(NamedTuple):
@@ -48,6 +55,33 @@ class Variances(NamedTuple):
     value: np.ndarray
     degrees: np.ndarray
     inflation: np.ndarray
+
+
+def variances_exist(
+    count: np.ndarray, rule: str, scope: str = "class", ddof: int = 1, var_smoothing: float = 0.0
+) -> bool:
+    """Whether there are examples enough for the variances of :func:`share_variances`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> once = np.array([1, 1])
+    >>> variances_exist(once, "median", ddof=0), variances_exist(2 * once, "median", ddof=0)
+    (False, True)
+    >>> variances_exist(once, "none", ddof=0, var_smoothing=1e-9)
+    True
+    """
+    divisor, degrees = _degrees(count, scope, ddof)
+    smoothed = rule in _OWN and var_smoothing > 0
+    return bool(count.min() > 0 and divisor.min() > 0 and (smoothed or degrees.min() > 0))
+
+
+def _degrees(count: np.ndarray, scope: str, ddof: int) -> tuple[np.ndarray, np.ndarray]:
+    """Divisors and degrees of freedom (R,) of the sample variances."""
+    if scope == "shared":
+        n, C = count.sum(), len(count)
+        return np.array([n - ddof * C]), np.array([n - C])
+    return count - ddof, count - 1
 
 
 def sample_variances(statistics: ClassStatistics, scope: str = "class", ddof: int = 1) -> Variances:
@@ -64,15 +98,10 @@ def sample_variances(statistics: ClassStatistics, scope: str = "class", ddof: in
     >>> sample_variances(statistics, scope="shared").value.ravel()
     array([5.])
     """
-    count, m2 = statistics.count, statistics.m2
-    if scope == "shared":
-        divisor = np.array([count.sum() - ddof * len(count)])
-        degrees = np.array([count.sum() - len(count)])
-        m2 = m2.sum(axis=0, keepdims=True)
-    else:
-        divisor, degrees = count - ddof, count - 1
-    if np.any(divisor <= 0):
-        _refuse(count, scope)
+    divisor, degrees = _degrees(statistics.count, scope, ddof)
+    if divisor.min() <= 0:
+        raise _too_few(statistics.count, scope)
+    m2 = statistics.m2.sum(axis=0, keepdims=True) if scope == "shared" else statistics.m2
     bias = divisor / np.maximum(degrees, 1)
     return Variances(m2 / divisor[:, None], degrees.astype(float), bias)
 
@@ -95,7 +124,7 @@ def share_variances(
     rule : {"none", "neighbors", "mean", "median", "moderated"}
         How features share.
     scope : {"class", "shared"}
-        One variance a class, or one for all classes.
+        One variance per class, or one for all classes.
     ddof : {0, 1}
         Divisor N - ddof of the sample variance.
     groups : sparse array of shape (V, V), optional
@@ -118,10 +147,12 @@ def share_variances(
     >>> share_variances(class_statistics(X, np.array([0, 0]), 1)).value
     array([[2., 2., 2.]])
     """
+    if not variances_exist(statistics.count, rule, scope, ddof, var_smoothing):
+        raise _too_few(statistics.count, scope)
     sample, degrees, bias = sample_variances(statistics, scope, ddof)
     if rule == "neighbors" and groups is not None:
-        sample = _neighbour_average(sample, groups)
-    if rule in ("none", "neighbors"):
+        sample = _neighbor_average(sample, groups)
+    if rule in _OWN:
         return Variances(_smoothed(sample, statistics, var_smoothing), degrees, bias)
     if rule == "moderated":
         return _moderated(sample, degrees, bias)
@@ -129,10 +160,10 @@ def share_variances(
     if rule == "median" and median_correction:
         one = one * (degrees + (1 - ddof) * _classes(statistics, scope)) / chi2.median(degrees)
     if np.any(one <= 0):
-        raise ValueError(
+        raise InputError(
             f"The {rule} of the features' sample variances is 0, so no feature can be weighed: too "
-            "many features are constant within a class. Mask out constant voxels, or use "
-            "variances='mean'."
+            "many features are constant within a class",
+            remedy=f"Mask out constant voxels, or use {option('variances', 'mean')}",
         )
     shared = np.broadcast_to(one[:, None], sample.shape)
     return Variances(shared, np.full(len(one), np.inf), bias * sample.mean(axis=1) / one)
@@ -141,7 +172,7 @@ def share_variances(
 def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float]:
     """d₀ and s₀² of the prior σ² ~ s₀² d₀/χ²_{d₀}, from sample variances with d degrees of freedom.
 
-    d₀ = ∞ where the spread of the sample variances is no more than chance gives.
+    d₀ = ∞ where the sample variances differ by no more than chance gives.
 
     Examples
     --------
@@ -154,7 +185,10 @@ def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float
     """
     logs = np.log(sample[sample > 0])
     if logs.size == 0:
-        raise ValueError("Every sample variance is 0: there is no scale to moderate toward.")
+        raise InputError(
+            "Every sample variance is 0: there is no scale to moderate toward",
+            remedy="Mask out voxels that are constant within a class",
+        )
     excess = (logs.var(ddof=1) if logs.size > 1 else 0.0) - polygamma(1, degrees / 2)
     level = logs.mean() - digamma(degrees / 2) + np.log(degrees / 2)
     # ψ'(d₀/2) = excess; ψ' falls from ∞ to 0, and beyond d₀ = 10⁸ the prior is a constant.
@@ -178,9 +212,9 @@ def _moderated(sample: np.ndarray, degrees: np.ndarray, bias: np.ndarray) -> Var
     return Variances(value, total, bias * (1 + excess))
 
 
-def _neighbour_average(sample: np.ndarray, groups: sparse.csr_array) -> np.ndarray:
+def _neighbor_average(sample: np.ndarray, groups: sparse.csr_array) -> np.ndarray:
     """Mean of the group's sample variances at the same time point; own variance if it is empty."""
-    groups, V = members(groups), groups.shape[0]
+    groups, V = member_weights(groups), groups.shape[0]
     sizes = np.asarray(groups.sum(axis=1)).ravel()
     courses = sample.reshape(-1, V)
     average = (groups @ courses.T).T / np.where(sizes > 0, sizes, 1.0)
@@ -192,10 +226,11 @@ def _smoothed(sample: np.ndarray, statistics: ClassStatistics, smoothing: float)
         count, _, m2 = pooled(statistics)
         sample = sample + smoothing * m2.max() / count
     if np.any(sample <= 0):
-        raise ValueError(
+        raise InputError(
             f"{np.count_nonzero((sample <= 0).any(axis=0))} features have no variance within a "
-            "class. Remove constant features, raise var_smoothing, or share variances with "
-            "variances='median' or 'mean'."
+            "class",
+            remedy=f"Remove constant features, raise {option('var_smoothing')}, or share variances "
+            f"with {option('variances', 'median')} or {option('variances', 'mean')}",
         )
     return sample
 
@@ -204,14 +239,17 @@ def _classes(statistics: ClassStatistics, scope: str) -> int:
     return len(statistics.count) if scope == "shared" else 1
 
 
-def _refuse(count: np.ndarray, scope: str) -> None:
+def _too_few(count: np.ndarray, scope: str) -> InputError:
     if scope == "shared":
-        raise ValueError(
-            f"n_samples = {count.sum()} in {len(count)} classes leave nothing to estimate a "
-            "variance from: expected more samples than classes."
+        return InputError(
+            "There is nothing to estimate a variance from",
+            expected="more samples than classes, and one of every class",
+            got=f"n_samples = {count.sum()} in {len(count)} classes",
         )
-    raise ValueError(
-        f"A class with n_samples = {count.min()} has no sample variance: expected at least 2 "
-        "examples of every class. Give more examples, or share the variance over classes with "
-        "variance_scope='shared'."
+    return InputError(
+        "A class with one example has no sample variance",
+        expected="at least 2 examples of every class",
+        got=f"a class with n_samples = {count.min()}",
+        remedy="Give more examples, or share the variance over classes with "
+        f"{option('variance_scope', 'shared')}",
     )

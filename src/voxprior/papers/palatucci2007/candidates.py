@@ -36,8 +36,8 @@ def learned_metric(volumes: np.ndarray, space: VoxelSpace) -> sparse.csr_array:
 class JamesStein(FeatureSharingNB):
     """Class means drawn toward their mean by the share of their contrasts that is noise."""
 
-    def _settle(self):
-        super()._settle()
+    def _estimate(self, groups):
+        super()._estimate(groups)
         ones = np.ones_like(self.theta_)
         rho = attenuation(self.mean_, self.mean_, ones, self.var_, self.class_count_)
         centre = self.theta_.mean(axis=0)
@@ -48,16 +48,16 @@ class JamesStein(FeatureSharingNB):
 class Predictive(FeatureSharingNB):
     """Variances of a new scan: those of the noise and of the class mean together."""
 
-    def _settle(self):
-        super()._settle()
+    def _estimate(self, groups):
+        super()._estimate(groups)
         self.var_ = self.var_ * (1 + 1 / self.class_count_)[:, None]
 
 
 class SpatialPrior(FeatureSharingNB):
     """Class contrasts under a Gaussian-process prior, hyper-parameters by evidence."""
 
-    def _settle(self):
-        super()._settle()
+    def _estimate(self, groups):
+        super()._estimate(groups)
         centre, scale = self.mean_.mean(axis=0), np.sqrt(self.var_.mean(axis=0))
         contrasts = (self.mean_ - centre) / scale
         noise = (1 / self.class_count_).mean()

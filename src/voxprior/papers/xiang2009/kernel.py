@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from voxprior import SpatialBoostingClassifier, VoxelSpace
-from voxprior.models.boosting.boost import Settings, boost
+from voxprior.models.boosting.coordinate_descent import Settings, boost
 from voxprior.models.boosting.penalty import make_penalty
 from voxprior.models.boosting.stumps import presort
 from voxprior.papers.measure import measure

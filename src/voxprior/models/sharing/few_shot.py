@@ -1,7 +1,7 @@
 """few_shot_decoder: what decodes best from two runs, assembled from its parts.
 
     1. whiten    remove the noise covariance of the training runs' volumes, learned without labels
-    2. average   one pattern a trial: the mean over its time points
+    2. average   one pattern per trial: the mean over its time points
     3. classify  Gaussian naive Bayes with moderated variances shared over classes, means shared
                  between neighbouring voxels (without a space: drawn toward the run mean), and
                  calibrated probabilities
@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import _fit_context
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from voxprior.models.base import FLOATS, VoxelTransformer
 from voxprior.models.noise import NoiseWhitening
 from voxprior.models.sharing.estimator import FeatureSharingNB
 from voxprior.space import VoxelSpace
@@ -65,7 +66,7 @@ def few_shot_decoder(
     return Pipeline(steps)
 
 
-class TimeAverage(TransformerMixin, BaseEstimator):
+class TimeAverage(VoxelTransformer):
     """Average the time points of time-major samples: (n, T V) to (n, V).
 
     Parameters
@@ -86,23 +87,16 @@ class TimeAverage(TransformerMixin, BaseEstimator):
     def __init__(self, space: VoxelSpace | None = None):
         self.space = space
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Check that the features are whole volumes."""
-        self._validate_params()
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
-        n_voxels = self.n_features_in_ if self.space is None else self.space.n_voxels
-        if self.n_features_in_ % n_voxels:
-            raise ValueError(
-                f"X has {self.n_features_in_} features, which is not a multiple of the {n_voxels} "
-                "voxels of the space: samples must hold whole volumes, time-major."
-            )
-        self.n_voxels_ = n_voxels
+        validate_data(self, X, dtype=FLOATS)
+        self.n_voxels_ = self._n_voxels()
         return self
 
     def transform(self, X):
         """Mean over time points, summed in float64."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = self._new_scans(X)
         return X.reshape(len(X), -1, self.n_voxels_).mean(axis=1, dtype=np.float64)
 
     def get_feature_names_out(self, input_features=None):

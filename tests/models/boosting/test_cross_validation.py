@@ -1,41 +1,43 @@
 import numpy as np
 import pytest
 
-from voxprior.models.boosting.boost import Settings, boost, decision_values
-from voxprior.models.boosting.link import fit_slope, log_probabilities
+from voxprior.models.boosting.coordinate_descent import Settings, boost, decision_values
+from voxprior.models.boosting.cross_validation import choose, fit_slope, inner_folds
+from voxprior.models.boosting.ensemble import TrainingSet, log_probabilities
 from voxprior.models.boosting.penalty import DiagonalPenalty
-from voxprior.models.boosting.selection import Task, choose, folds_of
 from voxprior.models.boosting.stumps import presort
 
 
-def make_task(rng, n=40, n_features=10):
+def make_training(rng, n=40, n_features=10):
     X = rng.standard_normal((n, n_features))
     y = np.where(X[:, 0] + 0.8 * rng.standard_normal(n) > 0, 1.0, -1.0)
-    return Task(presort(X), y[None], np.ones(n), mean_loss=False)
+    return TrainingSet(presort(X), y[None], np.ones(n), mean_loss=False)
 
 
 def test_held_out_losses_equal_refits_by_hand(rng):
-    task = make_task(rng)
-    X, y = task.pool.X, task.Y[0]
+    training = make_training(rng)
+    X, y = training.pool.X, training.Y[0]
     penalty = DiagonalPenalty(np.ones(10))
-    folds = folds_of(y, None, 4, 0)
+    folds = inner_folds(y, None, 4, 0)
     candidates = [(penalty, Settings(lam, 15)) for lam in (0.01, 0.5, 5.0)]
-    choice = choose(task, candidates, folds, every_stage=False)
+    choice = choose(training, candidates, folds, every_stage=False)
     for (_, settings), (loss,) in zip(candidates, choice.losses):
         F = np.empty(40)
         for train, test in folds:
             found = boost(presort(X[train]), y[train], penalty, settings)
             F[test] = decision_values(X[test], found.stumps)
-        assert loss == pytest.approx(fit_slope(F[:, None], task.Y, task.weights)[1], rel=1e-6)
+        assert loss == pytest.approx(
+            fit_slope(F[:, None], training.Y, training.weights)[1], rel=1e-6
+        )
     assert choice.candidate == np.argmin(choice.losses)
     assert choice.n_iterations == 15
 
 
 def test_every_stage_finds_the_best_number_of_iterations(rng):
-    task = make_task(rng)
-    folds = folds_of(task.Y[0], None, 4, 0)
+    training = make_training(rng)
+    folds = inner_folds(training.Y[0], None, 4, 0)
     candidates = [(DiagonalPenalty(np.ones(10)), Settings(0.0, 40))]
-    choice = choose(task, candidates, folds, every_stage=True)
+    choice = choose(training, candidates, folds, every_stage=True)
     assert choice.losses.shape == (1, 40)
     assert choice.n_iterations == np.argmin(choice.losses[0]) + 1
     assert choice.n_iterations < 40
@@ -43,16 +45,16 @@ def test_every_stage_finds_the_best_number_of_iterations(rng):
 
 def test_folds_keep_groups_and_classes(rng):
     y, groups = np.tile([0, 0, 1, 1], 6), np.repeat(np.arange(6), 4)
-    for train, test in folds_of(y, groups, 3, 0):
+    for train, test in inner_folds(y, groups, 3, 0):
         assert not set(groups[train]) & set(groups[test])
         assert set(y[train]) == {0, 1}
-    assert len(folds_of(np.repeat([0, 1], [20, 3]), None, 5, 0)) == 3
+    assert len(inner_folds(np.repeat([0, 1], [20, 3]), None, 5, 0)) == 3
     with pytest.raises(ValueError, match="at least 2 samples"):
-        folds_of(np.array([0, 0, 1]), None, 5, 0)
+        inner_folds(np.array([0, 0, 1]), None, 5, 0)
     with pytest.raises(ValueError, match="at least 2 groups"):
-        folds_of(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 2]), 5, 0)
-    with pytest.raises(ValueError, match="one entry a sample"):
-        folds_of(y, groups[:3], 3, 0)
+        inner_folds(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 2]), 5, 0)
+    with pytest.raises(ValueError, match="one entry per sample"):
+        inner_folds(y, groups[:3], 3, 0)
 
 
 def test_the_slope_recovers_half_log_odds(rng):
@@ -68,17 +70,3 @@ def test_separable_held_out_values_have_a_finite_slope():
     slope, _ = fit_slope(F, np.sign(F).T, np.ones(4))
     p = np.exp(log_probabilities(F, slope))
     assert p.min() > 0.05
-
-
-@pytest.mark.parametrize("n_problems", [1, 3])
-def test_probabilities_are_finite_and_sum_to_one_at_any_scale(rng, n_problems):
-    F = 10.0 ** rng.integers(-3, 6, (50, 1)) * rng.standard_normal((50, n_problems))
-    log_p = log_probabilities(F, 2.0)
-    assert np.isfinite(log_p).all()
-    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, rtol=1e-12)
-
-
-def test_two_classes_follow_the_exponential_link():
-    F = np.array([[0.3], [-1.2]])
-    p = np.exp(log_probabilities(F, 2.0))[:, 1]
-    np.testing.assert_allclose(p, 1 / (1 + np.exp(-2 * F[:, 0])))

@@ -5,8 +5,6 @@ import pytest
 from scipy import sparse
 
 from voxprior import FeatureSharingNB, VoxelSpace
-from voxprior.models.sharing.groups import members
-from voxprior.models.sharing.statistics import class_statistics
 
 SPACE = VoxelSpace.grid((4, 5))
 MODELS = {
@@ -54,28 +52,12 @@ def test_any_array(scans, kind):
 
 def test_scans_are_not_copied(scans):
     assert FeatureSharingNB(SPACE).prepare(scans).scans is scans
-    assert FeatureSharingNB(SPACE, calibration=None).prepare(scans).sketch.size == 0
-
-
-def test_statistics_of_rows(rng, scans):
-    rows, codes = rng.choice(12, size=7), rng.integers(0, 2, size=7)
-    found = class_statistics(scans, codes, 2, rows)
-    for ours, expected in zip(found, class_statistics(scans[rows], codes, 2)):
-        np.testing.assert_array_equal(ours, expected)
-    with pytest.raises(ValueError, match="expected 7 codes, got 6"):
-        class_statistics(scans, codes[:6], 2, rows)
-
-
-def test_clean_groups_are_taken_as_they_are():
-    groups = members(SPACE.adjacency())
-    assert members(groups) is groups
-    loops = sparse.csr_array(np.eye(3) + np.eye(3, k=1))
-    np.testing.assert_array_equal(members(loops).toarray(), np.eye(3, k=1))
+    assert FeatureSharingNB(SPACE, calibration=None).prepare(scans).examples.size == 0
 
 
 def test_bad_input(scans):
     model = FeatureSharingNB(SPACE)
-    with pytest.raises(ValueError, match="At least 2 classes"):
+    with pytest.raises(ValueError, match="at least 2 classes"):
         model.fit_prepared(model.prepare(scans), np.arange(4), np.zeros(4))
     with pytest.raises(ValueError, match="NaN"):
         model.prepare(np.where(scans > 101, np.nan, scans))

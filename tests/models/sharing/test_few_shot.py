@@ -17,19 +17,19 @@ def test_time_average(rng):
     X = rng.normal(size=(5, 4, 6))
     averaged = TimeAverage(VoxelSpace.grid((6,))).fit_transform(X.reshape(5, 24))
     np.testing.assert_allclose(averaged, X.mean(axis=1))
-    with pytest.raises(ValueError, match="not a multiple of the 7 voxels"):
+    with pytest.raises(ValueError, match="multiple of its 7 voxels as features, got 24"):
         TimeAverage(VoxelSpace.grid((7,))).fit(X.reshape(5, 24))
 
 
 def test_is_the_sum_of_its_parts(rng):
     space = VoxelSpace.grid((4, 4))
     trials, y = rng.normal(size=(20, 9 * 16)), np.arange(20) % 2
-    recipe = few_shot_decoder(space).fit(trials, y)
+    assembled = few_shot_decoder(space).fit(trials, y)
     white = NoiseWhitening(space).fit_transform(trials)
     patterns = white.reshape(20, 9, 16).mean(axis=1)
     by_hand = FeatureSharingNB(space).fit(patterns, y)
-    np.testing.assert_allclose(recipe.predict_proba(trials), by_hand.predict_proba(patterns))
-    assert clone(recipe).get_params()["classify__variances"] == "moderated"
+    np.testing.assert_allclose(assembled.predict_proba(trials), by_hand.predict_proba(patterns))
+    assert clone(assembled).get_params()["classify__variances"] == "moderated"
 
 
 def test_parts_can_be_changed(rng):
@@ -50,7 +50,7 @@ def test_without_neighbours_means_are_drawn_toward_the_run_mean():
 
 @pytest.mark.slow
 def test_beats_stock_classifiers_on_real_runs(data_folder):
-    """Haxby, two runs a class, pairs of categories: directions only."""
+    """Haxby, two runs per class, pairs of categories: directions only."""
     data_folder("haxby_vt")
     from voxprior.papers.datasets import haxby_vt
 
@@ -64,18 +64,18 @@ def test_beats_stock_classifiers_on_real_runs(data_folder):
     blocks, first = np.unique(data.block, return_index=True)
     trials = np.stack([cleaned[data.block == block].ravel() for block in blocks])
     y, run = data.y[first], data.run[first]
-    scores = {"recipe": [], "plain": [], "logistic": []}
+    scores = {"assembled": [], "plain": [], "logistic": []}
     for pair in (("face", "cat"), ("shoe", "chair"), ("house", "bottle")):
         chosen = np.isin(y, pair)
         for runs in ((0, 1), (2, 3), (4, 5)):
             train, test = chosen & np.isin(run, runs), chosen & ~np.isin(run, runs)
             models = {
-                "recipe": few_shot_decoder(data.space, cleaned[np.isin(data.run, runs)]),
+                "assembled": few_shot_decoder(data.space, cleaned[np.isin(data.run, runs)]),
                 "plain": FeatureSharingNB.paper(data.space),
                 "logistic": LogisticRegression(),
             }
             for name, model in models.items():
                 scores[name].append(model.fit(trials[train], y[train]).score(trials[test], y[test]))
     means = {name: np.mean(values) for name, values in scores.items()}
-    assert means["recipe"] > means["logistic"] + 0.02
-    assert means["recipe"] > means["plain"] + 0.05
+    assert means["assembled"] > means["logistic"] + 0.02
+    assert means["assembled"] > means["plain"] + 0.05

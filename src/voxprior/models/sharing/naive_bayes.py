@@ -1,0 +1,194 @@
+"""Feature sharing from class statistics: the published classifier, step by step.
+
+For each class:
+
+    1. variances σ̂² from all features                       (6), (7) and companions
+    2. maps between related voxels                           (8)
+    3. hyper-means μ̂ and hyper-variances τ̂² from the groups  (2), (4), (5)
+    4. means θ̂ = w X̄ + (1 − w) μ̂                             (3)
+
+and, beyond the paper, θ̂ drawn toward the run mean, and the worth of the evidence. A scan then has
+
+    log p(x_i | c) = Σ_j log N(x_ij; θ̂_j^(c), σ̂_j²^(c))                                (1)
+
+The differences x − θ̂ are formed before they are squared, so nothing cancels whatever the offset
+of the data, and no array of the size of X is made. Each scan is summed block of features by block
+of features in a fixed order: its score has the same bits alone as in any batch.
+
+| symbol | variable | shape |
+|---|---|---|
+| N, X̄, counts and means of the examples | `statistics` | (C,), (C, J) |
+| θ̂, σ̂², means and variances after sharing | `theta`, `var` | (C, J) |
+| h = ∂θ̂/∂X̄, weight of its own sample mean in θ̂ | `own` | (C, J) |
+| x, scans | `X` | (n, J) |
+
+Reference: M. Palatucci, T. M. Mitchell, "Classification in very high dimensional problems with
+handfuls of examples", ECML/PKDD 2007.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from scipy import sparse
+
+from voxprior.algebra import launch
+from voxprior.errors import InputError, option
+from voxprior.models.sharing.calibration import Calibration, Excerpt, calibrate
+from voxprior.models.sharing.means import (
+    PriorMeans,
+    chosen_map,
+    grand_prior,
+    group_prior,
+    james_stein_factor,
+    no_prior,
+    shrink,
+)
+from voxprior.models.sharing.statistics import ClassStatistics
+from voxprior.models.sharing.variances import share_variances
+
+_BLOCK = 1024
+
+
+class SharingRules(NamedTuple):
+    """How features share; the parameters of the same names of ``FeatureSharingNB``."""
+
+    means: Any = "neighbors"
+    mean_map: str = "identity"
+    shrinkage: str | None = None
+    variances: str = "moderated"
+    variance_scope: str = "shared"
+    ddof: int = 1
+    tau_ddof: int = 0
+    tau_floor: float = 0.0
+    beta: str = "pooled"
+    median_correction: bool = False
+    var_smoothing: float = 1e-9
+
+
+class Prepared(NamedTuple):
+    """What a fit needs of the scans whatever their labels."""
+
+    scans: np.ndarray  # (n, J), checked; the user's own array where it will do
+    examples: np.ndarray  # (n, m), the scans at the features that calibration looks at
+    groups: sparse.csr_array  # (V, V), the members of each voxel's group
+
+
+class SharedModel(NamedTuple):
+    """Means and variances (C, J), group sizes (V,), and how much a nat of evidence is worth."""
+
+    theta: np.ndarray
+    var: np.ndarray
+    group_size: np.ndarray
+    calibration: Calibration | None
+
+
+def check_rules(rules: SharingRules) -> None:
+    """Refuse rules that contradict each other."""
+    grand = isinstance(rules.means, str) and rules.means == "all"
+    if grand and rules.mean_map in ("scale", "affine"):
+        raise InputError(
+            f"{option('means', 'all')} shrinks to the grand mean, which has no map",
+            expected=f"{option('mean_map', 'auto')} or {option('mean_map', 'identity')}",
+            got=option("mean_map", rules.mean_map),
+            remedy=f"Change one of them, or give a group matrix as {option('means')}",
+        )
+
+
+def share_features(
+    statistics: ClassStatistics,
+    groups: sparse.csr_array,
+    rules: SharingRules,
+    excerpt: Excerpt | None = None,
+) -> SharedModel:
+    """Estimate the model: steps 1 to 4, and calibration where an excerpt of the examples is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior import VoxelSpace
+    >>> from voxprior.models.sharing.statistics import class_statistics
+    >>> X = np.array([[0.0, 1, 2], [1, 1, 2], [5, 5, 4], [5, 6, 6]])
+    >>> statistics = class_statistics(X, np.array([0, 0, 1, 1]), 2)
+    >>> share_features(statistics, VoxelSpace.grid((3,)).adjacency(), SharingRules()).theta.round(2)
+    array([[1. , 1.1, 1. ],
+           [5.5, 5. , 5.5]])
+    """
+    check_rules(rules)
+    count, means = statistics.count, statistics.mean
+    variances = share_variances(  # step 1
+        statistics, rules.variances, rules.variance_scope, rules.ddof, groups,
+        rules.median_correction, rules.var_smoothing,
+    )  # fmt: skip
+    prior = prior_means(means, groups, rules)  # steps 2 and 3
+    noise = variances.value / count[:, None]
+    theta, own = shrink(means, prior, noise, rules.tau_floor)  # step 4
+    var = np.array(np.broadcast_to(variances.value, theta.shape))
+    inflation = float(variances.inflation.mean())
+    if prior.leverage > 0:
+        own += (1 - own) * prior.leverage
+    worth = None if excerpt is None else calibrate(excerpt, statistics, theta, var, own, inflation)
+    if rules.shrinkage is not None:
+        rho = james_stein_factor(theta, means, var, count, inflation)
+        theta *= rho
+        # Contrasts are ρ times as long now, and a nat of their evidence is worth 1/ρ as much.
+        worth = None if worth is None else worth._replace(kappa=worth.kappa / rho)
+    return SharedModel(theta, var, prior.size.mean(axis=0), worth)
+
+
+def prior_means(means: np.ndarray, groups: sparse.csr_array, rules: SharingRules) -> PriorMeans:
+    """Hyper-parameters of every mean: from nobody, from all features, or from a group."""
+    named = isinstance(rules.means, str)
+    if named and rules.means == "none":
+        return no_prior(means, groups.shape[0])
+    if named and rules.means == "all":
+        return grand_prior(means, rules.tau_ddof)
+    n_times = means.shape[1] // groups.shape[0]
+    mean_map = chosen_map(rules.mean_map, n_times, sharing=groups.nnz > 0)
+    return group_prior(means, groups, mean_map, rules.tau_ddof, rules.beta == "pooled")
+
+
+def log_likelihood(X: np.ndarray, theta: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Equation (1) without the priors: log p(x_i | c), an array (n, C).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, theta = np.array([[1.0, 1.0]]), np.array([[1.0, 1.0], [0.0, 1.0]])
+    >>> log_likelihood(X, theta, np.ones((2, 2))).round(4)
+    array([[-1.8379, -2.3379]])
+    """
+    blocks = -(-theta.shape[1] // _BLOCK)
+    distance = np.empty((blocks, len(X), len(theta)))
+    log_volume = np.empty((blocks, len(theta)))
+    work = 2 * (len(X) + 1) * theta.size
+    launch(_block_scores, work, X, theta, var, distance, log_volume)
+    constant = -0.5 * (theta.shape[1] * np.log(2 * np.pi) + log_volume.sum(axis=0))
+    return constant - 0.5 * distance.sum(axis=0)
+
+
+@njit(cache=True, parallel=True, fastmath={"reassoc", "contract", "nsz"})
+def _block_scores(X, theta, var, distance, log_volume):
+    """Per block of features: Mahalanobis distances (blocks, n, C), log-determinants (blocks, C)."""
+    n, J = X.shape
+    C = theta.shape[0]
+    for block in prange(distance.shape[0]):
+        start = block * _BLOCK
+        width = min(J, start + _BLOCK) - start
+        precision = np.empty((C, width))
+        for c in range(C):
+            volume = 0.0
+            for j in range(width):
+                precision[c, j] = 1.0 / var[c, start + j]
+                volume += np.log(var[c, start + j])
+            log_volume[block, c] = volume
+        for i in range(n):
+            row = X[i, start : start + width]
+            for c in range(C):
+                # Slices: an index that starts at 0 needs no wrap-around test and vectorises.
+                centre, weight = theta[c, start : start + width], precision[c]
+                total = 0.0
+                for j in range(width):
+                    miss = row[j] - centre[j]
+                    total += miss * miss * weight[j]
+                distance[block, i, c] = total
