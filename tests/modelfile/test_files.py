@@ -95,6 +95,11 @@ CANNOT_BE_KEPT = {
     ),
     "a method": (lambda: OwnClassifier(np.random.RandomState(0).normal), r"never built"),
     "keys that are true or false": (lambda: decided([False, True]), r"True, False or None"),
+    "an array with names that are not Latin": (
+        lambda: OwnClassifier(np.zeros(1, [("δ", "f8")])),
+        r"is not an array that numpy can read",
+    ),
+    "too much text": (lambda: OwnClassifier("x" * 8_000_001), r"too many objects"),
     "a table": (lambda: OwnClassifier(pd.DataFrame({"a": [1]})), r"cannot be written: TypeError"),
 }
 

@@ -169,6 +169,15 @@ def test_some_nodes_are_never_built(made, good, refused):
     refused(with_field(good, "trials", made), NEVER)
 
 
+def test_a_name_that_is_trusted_does_not_cover_a_tree(good, tmp_path):
+    path = tmp_path / "model.skops"
+    own = "tests.modelfile.models.OwnClassifier"
+    tree = node("TreeNode", own, content=mapping({}), __reduce__={"args": tuple_of()})
+    path.write_bytes(with_field(good, "trials", tree))
+    with pytest.raises(InputError, match=r"does not trust, sklearn.tree._tree.Tree \(TreeNode"):
+        Decoder.load(path, trusted=[own])
+
+
 def test_the_error_names_what_is_not_trusted(good, refused):
     many = [node("FunctionNode", f"os.f{i}") for i in range(7)]
     refused(with_field(good, "trials", many[0]), r"does not trust, os\.f0 \(FunctionNode\)\. ")
@@ -288,14 +297,14 @@ def test_members_and_schema_must_agree(good, refused):
     refused(with_field(good, "trials", array("1.npz")), MALFORMED)
 
 
-NAMES = ("../evil.npy", "/tmp/evil.npy", "..\\evil.npy", "evil.py", "1.npy/", "a.npy\x00", "１.npy")
+NAMES = ("../evil.npy", "/tmp/evil.npy", "..\\evil.npy", "evil.py", "1.npy/", "{}\x00.py", "１.npy")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_member_of_another_name_is_refused(name, good, refused):
     def rename(opened):
         info = opened.filelist[-1]
-        info.filename = info.orig_filename = name
+        info.filename = info.orig_filename = name.format(info.filename)
 
     refused(packed(unpacked(good), rename), "member that no model has")
 
@@ -453,6 +462,9 @@ def test_damaged_files_are_refused(good, refused):
     swapped = members | {"1.npy": members["2.npy"], "2.npy": members["1.npy"]}
     refused(packed(swapped), ALTERED)
     refused(packed({n: c for n, c in members.items() if n != "2.npy"}), ALTERED)
+    first, second = sorted(members)[1:3]
+    shifted = {first: members[first] + members[second][:1], second: members[second][1:]}
+    refused(packed(members | shifted), ALTERED)
     header = {"format": 3, "sha256": None}
     refused(packed(members | {"voxprior.json": json.dumps(header).encode()}), ALTERED)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
+import math
 import os
 import re
 import warnings
@@ -82,11 +82,11 @@ def _members(state: dict[str, Any]) -> dict[str, bytes]:
         # skops calls methods of whatever the state holds.
         raise InputError(f"cannot be written: {_one_line(error)}") from error
     with zipfile.ZipFile(raw) as dumped:
-        tree = schema.parse(dumped.read(SCHEMA))
+        tree = schema.parse(dumped.read(SCHEMA), most_bytes=math.inf)
         root = {key: tree.pop(key) for key in ("protocol", "_skops_version")}
         members = _numbered(tree, dumped)
     text = json.dumps(tree | root, separators=(",", ":")).encode()
-    schema.parse(text)  # what is written can be read
+    schema.parse(text)  # refuses here what could not be read
     members = {SCHEMA: text} | members
     header = {"format": FORMAT, "sha256": archive.digest(members, FORMAT)}
     return {HEADER: json.dumps(header).encode()} | members
@@ -94,24 +94,24 @@ def _members(state: dict[str, Any]) -> dict[str, bytes]:
 
 def _numbered(tree: schema.Node, dumped: zipfile.ZipFile) -> dict[str, bytes]:
     """Number members and shared objects in the order of the schema, and return the members."""
-    members: dict[tuple[str, bytes], str] = {}
-    contents: dict[str, bytes] = {}
+    names: dict[str, str] = {}
+    members: dict[str, bytes] = {}
     found: list[schema.Node] = []
     shared: dict[int, list[schema.Node]] = {}
     for node in schema.nodes(tree):
         shared.setdefault(node.pop("__id__"), []).append(node)
         found.append(schema.normalize(node))
         if "file" in node:
-            ending, content = Path(node["file"]).suffix, dumped.read(node["file"])
-            content = archive.stored(content) if ending == ".npz" else content
-            key = (ending, hashlib.sha256(content).digest())
-            node["file"] = members.setdefault(key, f"{len(members) + 1}{ending}")
-            contents[node["file"]] = content
-            archive.check_content(node["file"], content)
+            old, ending = node["file"], Path(node["file"]).suffix
+            node["file"] = names.setdefault(old, f"{len(names) + 1}{ending}")
+            content = dumped.read(old)
+            members[node["file"]] = archive.stored(content) if ending == ".npz" else content
     for node in found:
         schema.check_attributes(node)
+    for name, content in members.items():
+        archive.check_content(name, content)
     schema.number(shared.values())
-    return contents
+    return members
 
 
 # ---------------------------------------------------------------------- reading
@@ -197,17 +197,14 @@ def _check_fields(state: Any) -> None:
     """Refuse a state that is not a decoder's."""
     if not isinstance(state, dict) or set(state) != set(FIELDS):
         raise InputError("does not hold a decoder", expected=f"the fields {', '.join(FIELDS)}")
-    wrong = [name for name, types in FIELDS.items() if not isinstance(state[name], types)]
+    fits = {name: isinstance(state[name], types) for name, types in FIELDS.items()}
+    fits["estimator"] = hasattr(state["estimator"], "predict")
     covariates, frequencies = state["covariates"], state["class_frequencies"]
-    if not hasattr(state["estimator"], "predict"):
-        wrong.append("estimator")
-    if isinstance(covariates, dict) and not all(isinstance(v, list) for v in covariates.values()):
-        wrong.append("covariates")
-    if isinstance(frequencies, np.ndarray) and (frequencies.ndim, frequencies.dtype.kind) != (
-        1,
-        "f",
-    ):
-        wrong.append("class_frequencies")
+    if isinstance(covariates, dict):
+        fits["covariates"] = all(isinstance(levels, list) for levels in covariates.values())
+    if isinstance(frequencies, np.ndarray):
+        fits["class_frequencies"] = frequencies.ndim == 1 and frequencies.dtype.kind == "f"
+    wrong = [name for name, fit in fits.items() if not fit]
     if wrong:
         got = type(state[wrong[0]]).__name__
         raise InputError(f"holds a decoder whose {wrong[0]} is not what it should be", got=got)

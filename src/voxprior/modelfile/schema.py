@@ -102,12 +102,12 @@ BUILT = {"TreeNode": "sklearn.tree._tree.Tree"}
 LOST_KEYS = {"builtins.bool", "numpy.bool", "builtins.NoneType"}
 
 
-def parse(text: bytes) -> Node:
+def parse(text: bytes, most_bytes: float = MOST_BYTES) -> Node:
     """Read a schema as JSON without repeated keys."""
-    if len(text) > MOST_BYTES:
+    if len(text) > most_bytes:
         raise InputError(
             "holds too many objects",
-            expected=f"a schema of at most {MOST_BYTES:,} bytes",
+            expected=f"a schema of at most {most_bytes:,} bytes",
             got=f"{len(text):,}",
         )
     try:
