@@ -13,7 +13,7 @@ import re
 import stat
 import zipfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from scipy import sparse
@@ -31,15 +31,13 @@ ARRAY_HEADERS: dict[tuple[int, int], Any] = {
 }
 
 
-def pack(members: Mapping[str, bytes]) -> bytes:
+def pack(members: Mapping[str, bytes], stream: BinaryIO) -> None:
     """Write members into an archive without compression, dates or permissions of this machine."""
-    raw = io.BytesIO()
-    with zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, content in members.items():
             info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
             info.create_system, info.external_attr = 3, 0o644 << 16
             archive.writestr(info, content)
-    return raw.getvalue()
 
 
 def digest(members: Mapping[str, bytes], format_number: int) -> str:
@@ -135,5 +133,7 @@ def _check_sparse(name: str, content: bytes) -> None:
 
 def stored(content: bytes) -> bytes:
     """Archive of a sparse matrix, which scipy compresses, as one that `unpack` reads."""
+    raw = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return pack({name: archive.read(name) for name in archive.namelist()})
+        pack({name: archive.read(name) for name in archive.namelist()}, raw)
+    return raw.getvalue()

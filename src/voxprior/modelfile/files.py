@@ -64,10 +64,11 @@ def write(path: Path, state: dict[str, Any]) -> None:
     """
     state = state | {"versions": {package: version(package) for package in VERSIONED}}
     with naming(path):
-        data = archive.pack(_members(state))
+        members = _members(state)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_bytes(data)
+        with partial.open("wb") as stream:
+            archive.pack(members, stream)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
