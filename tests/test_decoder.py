@@ -84,14 +84,14 @@ def test_loading_refuses_what_is_no_model(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such model"):
         Decoder.load(tmp_path / "absent.skops")
     (tmp_path / "text.skops").write_text("hello")
-    with pytest.raises(ValueError, match=r"text.skops: is no model"):
+    with pytest.raises(ValueError, match=r"text.skops: is not a model"):
         Decoder.load(tmp_path / "text.skops")
 
 
 def test_loading_warns_of_other_versions(study, tmp_path, monkeypatch):
     images, y, _ = study
     path = Decoder().fit(images, y).save(tmp_path / "model.skops")
-    monkeypatch.setattr("voxprior.decoder.version", lambda package: "99")
+    monkeypatch.setattr("voxprior.modelfile.files.version", lambda package: "99")
     with pytest.warns(UserWarning, match=r"was saved with voxprior"):
         Decoder.load(path)
 

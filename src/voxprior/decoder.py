@@ -9,20 +9,18 @@ also be taken by hand.
 
 from __future__ import annotations
 
-import warnings
-import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import skops.io
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from voxprior import modelfile
+from voxprior.errors import InputError
 from voxprior.images import Dataset, ImageSpace, load_maps, scaled_by_training
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import Result, compare_with_covariates, cross_validate
@@ -33,10 +31,6 @@ from voxprior.validation.covariates import (
     covariate_matrix,
     with_covariates,
 )
-
-FORMAT = 2
-VERSIONED = ("voxprior", "scikit-learn", "numpy")
-TRUSTED = ("voxprior.", "numpy.", "scipy.", "sklearn.")
 
 # Parameters of the constructor that say how images are read.
 READING = (
@@ -340,11 +334,13 @@ class Decoder(BaseEstimator):
     # ------------------------------------------------------------------ kept and read again
 
     def save(self, path) -> Path:
-        """Write the fitted decoder to a ``.skops`` file: arrays and parameters, no pickled code."""
+        """Write the fitted decoder to a ``.skops`` file: arrays and parameters, no code.
+
+        The same decoder gives the same bytes.
+        """
         check_is_fitted(self)
+        path = Path(path)
         state = {
-            "format": FORMAT,
-            "versions": {package: version(package) for package in VERSIONED},
             "images": self.masker_.to_dict(),
             "digest": self.masker_.space.digest,
             "estimator": self.estimator_,
@@ -352,33 +348,23 @@ class Decoder(BaseEstimator):
             "trials": self.trials_,
             "class_frequencies": self.class_frequencies_,
         }
-        path = Path(path)
-        partial = path.with_name(f".{path.name}.partial")
-        try:
-            skops.io.dump(state, partial)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        modelfile.write(path, state)
         return path
 
     @classmethod
     def load(cls, path, trusted: Sequence[str] = ()) -> Decoder:
-        """Read a decoder that `save` wrote; mask and affine are checked against their fingerprint.
+        """Read a decoder that `save` wrote; nothing in the file is run.
 
         Parameters
         ----------
         path : path
             The file.
         trusted : sequence of str
-            Types beyond voxprior, numpy, scipy and scikit-learn that the file may hold.
+            Full names of your own types (``package.module.Type``) that the file may hold. Building
+            them runs their code.
         """
-        state = _read_state(Path(path), trusted)
-        images = ImageSpace.from_dict(state["images"])
-        if images.space.digest != state["digest"]:
-            raise ValueError(
-                f"{path}: mask and affine do not match their fingerprint; the file is damaged."
-            )
-        _warn_of_versions(path, state["versions"])
+        state = modelfile.read(Path(path), trusted)
+        images = _image_space(path, state)
         decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
         decoder.trials_ = state["trials"]
@@ -388,6 +374,17 @@ class Decoder(BaseEstimator):
         if hasattr(decoder.estimator_, "classes_"):
             decoder.classes_ = decoder.estimator_.classes_
         return decoder
+
+
+def _image_space(path: Any, state: dict[str, Any]) -> ImageSpace:
+    """Build the reader of images again; its mask and affine must match their fingerprint."""
+    try:
+        images = ImageSpace.from_dict(state["images"])
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: holds images that are not what they should be") from error
+    if images.space.digest != state["digest"]:
+        raise InputError(f"{path}: holds a mask or affine that does not match its fingerprint")
+    return images
 
 
 # ---------------------------------------------------------------------- estimators and spaces
@@ -416,34 +413,3 @@ def prepared(estimator: Any, data: Dataset) -> Any:
 
 def _steps(model: Any) -> list[Any]:
     return [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-
-
-# ---------------------------------------------------------------------- files
-
-
-def _read_state(path: Path, trusted: Sequence[str]) -> dict[str, Any]:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such model file.")
-    try:
-        found = skops.io.get_untrusted_types(file=path)
-        strange = [name for name in found if not name.startswith(TRUSTED) and name not in trusted]
-        if strange:
-            raise ValueError(
-                f"{path}: holds types that are not trusted: {', '.join(strange)}. If you know "
-                "where the file comes from, give trusted=[...] with their names."
-            )
-        state = skops.io.load(path, trusted=found)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path}: is no model that voxprior saved ({error}).") from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise ValueError(f"{path}: is no model that voxprior saved in format {FORMAT}.")
-    return state
-
-
-def _warn_of_versions(path: Any, saved: dict[str, str]) -> None:
-    differ = [f"{p} {v} (now {version(p)})" for p, v in saved.items() if version(p) != v]
-    if differ:
-        warnings.warn(
-            f"{path}: was saved with {', '.join(differ)}; check its predictions on known scans.",
-            stacklevel=3,
-        )

@@ -147,7 +147,7 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     scans = maps / "*.nii.gz"
     assert "no such model" in refused("predict", tmp_path / "absent.skops", scans)
     (tmp_path / "text.skops").write_text("text")
-    assert "no model that voxprior saved" in refused("predict", tmp_path / "text.skops", scans)
+    assert "not a model that voxprior saved" in refused("predict", tmp_path / "text.skops", scans)
     assert "must name every class" in refused("predict", model, scans, "--priors", "ill=1")
     assert "class=number" in refused("predict", model, scans, "--priors", "ill,well")
     assert "sum to 1" in refused("predict", model, scans, "--priors", "ill=1,well=1")

@@ -17,7 +17,7 @@ WORDS = {
     "resample=True": "--resample",
     "mask=None": "no --mask",
     "covariates=...": "--covariates",
-    "trusted=[...] with their names": "it to the Decoder in Python, with trusted=[...]",
+    "name them in trusted": "name each with --trust",
     "one map a sample use load_maps": "one map a scan give --labels",
     "window=T, a number of volumes >= 1, and only it": "--window N, a number of volumes, and only "
     "it",

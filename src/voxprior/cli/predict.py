@@ -40,6 +40,13 @@ def predict(
     key: Annotated[
         str | None, typer.Option(help="Column of that table that names the file or subject.")
     ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Full name of a type beyond voxprior's own that the model may hold, for instance "
+            "package.module.Type; its code runs. Repeat for several."
+        ),
+    ] = None,
     costs: Annotated[
         Path | None,
         typer.Option(
@@ -88,7 +95,7 @@ def predict(
 
     from voxprior.decoder import Decoder
 
-    decoder = Decoder.load(model)
+    decoder = Decoder.load(model, trusted=trust or ())
     with Console(stderr=True).status("reading images"):
         data = _read(decoder, images, events, volume_labels, surface, trials)
     if covariates is not None:

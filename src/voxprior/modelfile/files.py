@@ -1,0 +1,257 @@
+"""Write and read the state of a decoder: the steps of the package in their order."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import skops.io
+
+from voxprior.errors import InputError, InputTypeError
+from voxprior.modelfile import archive, schema
+from voxprior.modelfile.archive import HEADER, SCHEMA
+
+FORMAT = 3
+VERSIONED = ("voxprior", "scikit-learn", "numpy")
+COPIES = 3  # that reading makes: the bytes of the file, its members, its arrays
+
+# The fields of a decoder and their types.
+FIELDS: dict[str, tuple[type, ...]] = {
+    "images": (dict,),
+    "digest": (str,),
+    "estimator": (object,),
+    "covariates": (dict, NoneType),
+    "trials": (dict, NoneType),
+    "class_frequencies": (np.ndarray, NoneType),
+    "versions": (dict,),
+}
+
+
+@contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Put the name of the file before every refusal."""
+    try:
+        yield
+    except InputError as error:
+        fields = {"expected": error.expected, "got": error.got, "remedy": error.remedy}
+        raise InputError(f"{path}: {error.what}", **fields) from error
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Write the state of a decoder; the same state gives the same bytes.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it is replaced once the new one is whole.
+    state : dict
+        The fields of a decoder; versions are added.
+    """
+    state = state | {"versions": {package: version(package) for package in VERSIONED}}
+    with naming(path):
+        members = _members(state)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as stream:
+            archive.pack(members, stream)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _members(state: dict[str, Any]) -> dict[str, bytes]:
+    """What skops makes of a state, without the names that it takes from memory or by chance."""
+    raw = io.BytesIO()
+    try:
+        skops.io.dump(state, raw)
+    except Exception as error:
+        # skops calls methods of whatever the state holds.
+        raise InputError(f"cannot be written: {_one_line(error)}") from error
+    with zipfile.ZipFile(raw) as dumped:
+        tree = schema.parse(dumped.read(SCHEMA), most_bytes=math.inf)
+        root = {key: tree.pop(key) for key in ("protocol", "_skops_version")}
+        members = _numbered(tree, dumped)
+    text = json.dumps(tree | root, separators=(",", ":")).encode()
+    schema.parse(text)  # refuses here what could not be read
+    members = {SCHEMA: text} | members
+    header = {"format": FORMAT, "sha256": archive.digest(members, FORMAT)}
+    return {HEADER: json.dumps(header).encode()} | members
+
+
+def _numbered(tree: schema.Node, dumped: zipfile.ZipFile) -> dict[str, bytes]:
+    """Number members and shared objects in the order of the schema, and return the members."""
+    names: dict[str, str] = {}
+    members: dict[str, bytes] = {}
+    found: list[schema.Node] = []
+    shared: dict[int, list[schema.Node]] = {}
+    for node in schema.nodes(tree):
+        shared.setdefault(node.pop("__id__"), []).append(node)
+        found.append(schema.normalize(node))
+        if "file" in node:
+            old, ending = node["file"], Path(node["file"]).suffix
+            node["file"] = names.setdefault(old, f"{len(names) + 1}{ending}")
+            content = dumped.read(old)
+            members[node["file"]] = archive.stored(content) if ending == ".npz" else content
+    for node in found:
+        schema.check_attributes(node)
+    for name, content in members.items():
+        archive.check_content(name, content)
+    schema.number(shared.values())
+    return members
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read(path: Path, trusted: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the state of a decoder; refuse in one line whatever `write` would not have written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    trusted : sequence of str
+        Full names, ``package.module.Type``, that the file may hold beyond `schema.TRUSTED`.
+    """
+    if isinstance(trusted, str):
+        raise InputTypeError("trusted is a list of names", got=f"the string {trusted!r}")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such model file.")
+    with naming(path):
+        _check_memory(path.stat().st_size)
+        data = path.read_bytes()  # once: what was checked is what is built
+        state = _built(data, _checked(data, trusted))
+        _check_fields(state)
+        _warn_of_versions(path, state["versions"])
+    return state
+
+
+def _checked(data: bytes, trusted: Sequence[str]) -> list[str]:
+    """Check a file, and return the names in it, which are all trusted."""
+    members = archive.unpack(data)
+    digest = _digest_in(members)
+    if digest != archive.digest(members, FORMAT):
+        raise InputError("was altered or damaged since it was saved")
+    tree = schema.parse(members.pop(SCHEMA))
+    names = schema.audit(tree, members, trusted)
+    for name, content in members.items():
+        archive.check_content(name, content)
+    return names
+
+
+def _digest_in(members: dict[str, bytes]) -> Any:
+    """Take the header out of the members; refuse other formats."""
+    if SCHEMA not in members:
+        raise InputError("is not a model that voxprior saved")
+    if HEADER not in members:
+        _refuse_old(members[SCHEMA])
+    header = schema.parse(members.pop(HEADER))
+    number = header.get("format")
+    if type(number) is not int or number != FORMAT:
+        raise InputError(
+            "was saved by another version of voxprior",
+            expected=f"format {FORMAT}",
+            got=schema.shown(f"format {number}"),
+            remedy="Load it with the version that saved it, or fit and save it again",
+        )
+    return header.get("sha256")
+
+
+def _refuse_old(text: bytes) -> None:
+    """Say of a file without a header that it is of version 0.1, which wrote formats 1 and 2."""
+    try:
+        number = schema.parse(text)["content"]["format"]["content"]
+    except (KeyError, TypeError):
+        number = None
+    if number not in ("1", "2"):
+        raise InputError("is not a model that voxprior saved")
+    raise InputError(
+        f"was saved by voxprior 0.1 in format {number}, which could run code when it is loaded",
+        remedy="Fit and save the decoder again with this version",
+    )
+
+
+def _built(data: bytes, names: list[str]) -> Any:
+    try:
+        return skops.io.loads(data, trusted=names)
+    except Exception as error:
+        # Trusted types may raise anything when they are given nonsense.
+        raise InputError(f"cannot be built: {_one_line(error)}") from error
+
+
+def _check_fields(state: Any) -> None:
+    """Refuse a state that is not a decoder's."""
+    if not isinstance(state, dict) or set(state) != set(FIELDS):
+        raise InputError("does not hold a decoder", expected=f"the fields {', '.join(FIELDS)}")
+    fits = {name: isinstance(state[name], types) for name, types in FIELDS.items()}
+    fits["estimator"] = hasattr(state["estimator"], "predict")
+    covariates, frequencies = state["covariates"], state["class_frequencies"]
+    if isinstance(covariates, dict):
+        fits["covariates"] = all(isinstance(levels, list) for levels in covariates.values())
+    if isinstance(frequencies, np.ndarray):
+        fits["class_frequencies"] = frequencies.ndim == 1 and frequencies.dtype.kind == "f"
+    wrong = [name for name, fit in fits.items() if not fit]
+    if wrong:
+        got = type(state[wrong[0]]).__name__
+        raise InputError(f"holds a decoder whose {wrong[0]} is not what it should be", got=got)
+
+
+def _warn_of_versions(path: Path, saved: dict[str, Any]) -> None:
+    now = {package: version(package) for package in VERSIONED}
+    differ = [
+        f"{package} {schema.shown(str(saved.get(package)))} (now {installed})"
+        for package, installed in now.items()
+        if saved.get(package) != installed
+    ]
+    if differ:
+        warnings.warn(
+            f"{path}: was saved with {', '.join(differ)}; check its predictions on known scans.",
+            stacklevel=4,
+        )
+
+
+def _one_line(error: Exception) -> str:
+    return schema.shown(" ".join(f"{type(error).__name__}: {error}".split()))
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def _check_memory(size: int) -> None:
+    """Refuse a file that would not fit into memory, with the copies that reading makes."""
+    there = _available_memory()
+    if there is not None and COPIES * size > there:
+        raise InputError(
+            "does not fit into memory",
+            expected=f"{COPIES * size:,} bytes of free memory",
+            got=f"{there:,}",
+        )
+
+
+def _available_memory() -> int | None:
+    """Bytes of memory that are free to take, or all there are; None where no system tells."""
+    try:
+        told = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        if told:
+            return int(told[1]) * 1024
+    except OSError:
+        pass  # not Linux
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
