@@ -1,7 +1,7 @@
 """The contract of a family: what its estimators share, whatever their mathematics.
 
-A family is a folder of algorithm files and one `estimator.py`, whose classes inherit
-`VoxelClassifier` or `VoxelRegressor` and define
+A family is a folder of algorithm files and `estimator.py` (or several files, where it has several
+estimators), whose classes inherit `VoxelClassifier` or `VoxelRegressor` and define
 
 * ``__init__`` and ``_parameter_constraints``, in scikit-learn's manner;
 * ``fit``, which starts with `_training_scans` (or `_encode`, where X is not an array in memory);

@@ -193,7 +193,7 @@ def test_units_of_columns_do_not_matter(many, rule, rng):
 
 
 def test_cost_keeps_chance_columns_out(rng):
-    """With 20 voxels a scan the evidence alone takes many; paying log M leaves the true ones."""
+    """With 20 voxels per scan the evidence alone takes many; paying log M leaves the true ones."""
     X = rng.normal(size=(40, 800))
     target = X[:, 5] - X[:, 600] + 0.3 * rng.normal(size=40)
     free = sequential_regression(Basis(X), target)

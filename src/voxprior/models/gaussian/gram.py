@@ -42,7 +42,7 @@ BLOCK_ELEMENTS = 2**20
 
 
 class Cross(NamedTuple):
-    """Similarity of new scans to the training scans."""
+    """Inner products of new scans with the training scans, and with themselves."""
 
     gram: np.ndarray
     squared_norms: np.ndarray
@@ -140,7 +140,7 @@ def center_gram(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def center_cross(cross: Cross, means: np.ndarray) -> Cross:
-    """Similarity of new scans to the training scans after centring by the training mean."""
+    """The same after centring by the mean of the training scans."""
     rows = cross.gram.mean(axis=1)
     gram = cross.gram - rows[:, None] - means[None, :] + means.mean()
     # Rounding may leave a squared norm just below zero where a scan equals the mean scan.
