@@ -42,7 +42,7 @@ for name, p in (probability | {"the truth": true_probability}).items():
     print(f"{name:20s} accuracy {accuracy:.2f}   log-loss {log_loss(y_test, p):.2f}")
 
 # %%
-# Stated against true probability of class 0, one dot a test scan.
+# Stated against true probability of class 0, one dot per test scan.
 
 scatter, axes = plt.subplots(1, 2, figsize=(7.5, 3.6), sharey=True, layout="constrained")
 for ax, (name, p) in zip(axes, probability.items()):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from voxprior import VoxelSpace
+from voxprior import GPClassifier, GPRegressor, VoxelSpace
 from voxprior.registry import models
 
 FAMILIES = models(role="family")
@@ -14,17 +14,25 @@ CLASSIFIERS = models("classifier", "family").values()
 every = pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
 every_classifier = pytest.mark.parametrize("family", CLASSIFIERS, ids=lambda f: f.name)
 
-# estimator class name -> {scikit-learn check: reason it must fail}
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
-
-
 # Settings that keep scikit-learn's many fits short; everything else runs with the defaults.
 CHEAP: dict[str, dict] = {"gp": {"optimize": False}}
+# Settings that are checked too, because they take another kind of input.
+VARIANTS = [
+    FAMILIES[name].make(kernel="precomputed", **CHEAP.get(name, {}))
+    for name in ("gp", "gp-regression", "rvm", "rvm-regression")
+]
+
+
+def expected_failures(estimator):
+    """{scikit-learn check: reason it must fail}."""
+    if isinstance(estimator, GPClassifier | GPRegressor) and estimator.kernel == "precomputed":
+        return {"check_estimators_dtypes": "cut to integers, a kernel is not a covariance any more"}
+    return {}
 
 
 @parametrize_with_checks(
-    [family.make(**CHEAP.get(name, {})) for name, family in FAMILIES.items()],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
+    [family.make(**CHEAP.get(name, {})) for name, family in FAMILIES.items()] + VARIANTS,
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -3,39 +3,24 @@
 | symbol | variable | shape |
 |---|---|---|
 | log p(x_i, c), unnormalised log-probabilities | `log_joint` | (n, C) |
-| K, symmetric positive semi-definite | `K` | (n, n) |
-| L, lower triangular, L L' = K + ε I | `Cholesky.L` | (n, n) |
-| ε, the jitter that made K positive definite | `Cholesky.jitter` | scalar |
+| p, probabilities | `p` | any |
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
 from scipy.special import log_softmax
 from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "Cholesky",
-    "blas_threads_for",
-    "cholesky",
-    "cholesky_logdet",
-    "launch",
-    "log_softmax_rows",
-]
+__all__ = ["blas_threads_for", "floored_log", "launch", "log_softmax_rows"]
 
-# Jitter relative to the mean of the diagonal: first a few units of rounding, at last a change of
-# the model that the caller should not be given in silence.
-FIRST_JITTER = 1e-12
-LAST_JITTER = 1e-4
 # Matrices with fewer rows are factorised faster by one thread than by several that wait.
 MANY_ROWS = 512
 # Multiply-adds below which a parallel kernel runs on the calling thread: waking others costs more
@@ -70,64 +55,15 @@ def log_softmax_rows(log_joint: ArrayLike) -> NDArray[np.float64]:
     return log_softmax(log_joint, axis=1)
 
 
-class Cholesky(NamedTuple):
-    """A lower Cholesky factor and the jitter it needed."""
-
-    L: NDArray[np.float64]
-    jitter: float
-
-
-def cholesky(K: ArrayLike) -> Cholesky:
-    """Factor a symmetric positive semi-definite matrix: L L' = K + ε I with the smallest ε tried.
-
-    ε is 0 if that works. Otherwise it grows tenfold from 1e-12 to 1e-4 of the mean diagonal; the ε
-    that was needed is returned and a RuntimeWarning tells it.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If K is not positive definite even then, or not finite.
+def floored_log(p: ArrayLike) -> NDArray[np.float64]:
+    """Return log p, finite where p = 0: p counts as the smallest normal number at least.
 
     Examples
     --------
-    >>> from voxprior.algebra import cholesky, cholesky_logdet
-    >>> L, jitter = cholesky([[4.0, 2.0], [2.0, 3.0]])
-    >>> jitter
-    0.0
-    >>> round(cholesky_logdet(L), 6)  # log 8
-    2.079442
+    >>> floored_log([0.0, 1.0]).round(1)
+    array([-708.4,    0. ])
     """
-    K = np.asarray(K, dtype=np.float64)
-    if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise ValueError(f"K must be square. Got shape {K.shape} instead.")
-    if not np.isfinite(K).all():
-        raise np.linalg.LinAlgError("K has NaN or infinite entries, so it has no Cholesky factor.")
-    scale = float(np.mean(np.diag(K))) if len(K) else 1.0
-    relative = 0.0
-    while relative <= LAST_JITTER * 1.001:
-        jitter = relative * scale
-        try:
-            L = linalg.cholesky(K + jitter * np.eye(len(K)), lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            relative = max(10 * relative, FIRST_JITTER)
-            continue
-        if jitter:
-            warnings.warn(
-                f"A {len(K)} x {len(K)} matrix was not positive definite; {jitter:.2g} "
-                f"({relative:.0e} of its mean diagonal) was added to its diagonal.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return Cholesky(L, jitter)
-    raise np.linalg.LinAlgError(
-        f"A {len(K)} x {len(K)} matrix is not positive semi-definite: adding {LAST_JITTER:.0e} of "
-        f"its mean diagonal ({scale:.3g}) did not help. Is it a kernel or covariance matrix?"
-    )
-
-
-def cholesky_logdet(L: ArrayLike) -> float:
-    """Return log |L L'| = 2 Σ_i log L_ii of a Cholesky factor."""
-    return float(2 * np.sum(np.log(np.diag(L))))
+    return np.log(np.maximum(np.asarray(p, dtype=np.float64), np.finfo(np.float64).tiny))
 
 
 def blas_threads_for(n_rows: int) -> AbstractContextManager:

@@ -44,7 +44,7 @@ class TestRepeats:
     def test_bad_input(self):
         with pytest.raises(ValueError, match="shape"):
             scans_of([0, 1, 1], [[0.5, 0.5]])
-        with pytest.raises(ValueError, match="not among"):
+        with pytest.raises(ValueError, match="unknown labels"):
             scans_of([0, 7], [[0.5, 0.5], [0.5, 0.5]])
 
 

@@ -521,7 +521,11 @@ FIELDS = {
     ),
     "attributes that make no sense": (
         "trials",
-        node("ObjectNode", "voxprior.space.voxelspace.VoxelSpace", content=mapping({"shape": value("a")})),
+        node(
+            "ObjectNode",
+            "voxprior.space.voxelspace.VoxelSpace",
+            content=mapping({"shape": value("a")}),
+        ),
         "cannot be built: ValueError",
     ),
 }

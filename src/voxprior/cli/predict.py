@@ -219,7 +219,7 @@ def _by_class(values: list[str], classes: Any) -> dict[Any, float]:
 
 def _trained_at(decoder: Any) -> Any:
     """Class frequencies inside the model's probabilities: its own prior, or those in training."""
-    from voxprior.decision.wrapping import trained_prior
+    from voxprior.decision.base import trained_prior
 
     own = trained_prior(decoder.estimator_)
     return decoder.class_frequencies_ if own is None else own / own.sum()

@@ -1,7 +1,12 @@
 """Posteriors to actions, for any classifier with predict_proba."""
 
 from voxprior.decision.bayes import BayesDecision, decide
-from voxprior.decision.bootstrap import group_bootstrap
+from voxprior.decision.calibration import (
+    IsotonicCalibrated,
+    TemperatureCalibrated,
+    apply_temperature,
+    fit_temperature,
+)
 from voxprior.decision.combine import (
     CombinedClassifier,
     combine_mean,
@@ -13,17 +18,12 @@ from voxprior.decision.curves import (
     average_repeats,
     confusion_table,
     expected_cost_curve,
+    group_bootstrap,
     proper_scores,
     reliability_curve,
     risk_coverage_curve,
 )
 from voxprior.decision.priors import correct_priors, estimate_priors
-from voxprior.decision.temperature import (
-    IsotonicCalibrated,
-    TemperatureCalibrated,
-    apply_temperature,
-    fit_temperature,
-)
 
 __all__ = [
     "BayesDecision",

@@ -9,14 +9,12 @@ With posteriors π_c, a cost L[a, c] of action a where c is true, and the action
 For 0-1 costs (2) with t = 1 - d and (3) are the same rule. Ties go to the first class, and an
 answer wins against abstaining at equal cost.
 
-========  ==================  ==================================================
-symbol    variable            shape
-========  ==================  ==================================================
-π         probabilities       (n, C)
-L         costs               (C, C), [action, class]
-t         threshold           number between 0 and 1
-d         abstain             (C,)
-========  ==================  ==================================================
+| symbol | variable | shape |
+|---|---|---|
+| π | `probabilities` | (n, C) |
+| L | `costs` | (C, C), [action, class] |
+| t | `threshold` | number between 0 and 1 |
+| d | `abstain` | (C,) |
 
 References
 ----------
@@ -33,8 +31,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from voxprior.decision.base import WrappedClassifier, require_probabilities, trained_prior
 from voxprior.decision.priors import correct_priors, estimate_priors, prior_vector
-from voxprior.decision.wrapping import WrappedClassifier, require_probabilities, trained_prior
+from voxprior.labels import known_codes
 
 
 def decide(probabilities, costs=None, *, threshold=None, abstain=None) -> np.ndarray:
@@ -78,8 +77,8 @@ class BayesDecision(WrappedClassifier):
         Class frequencies where the decisions are made. None: those of training.
     reject : float or dict, default=None
         When to abstain: a threshold on the largest posterior (Chow), also written
-        ``{"threshold": t}``, or ``{"cost": d}``, the cost of abstaining (one number, or one a class
-        as a list or dict). None: never.
+        ``{"threshold": t}``, or ``{"cost": d}``, the cost of abstaining (one number, or one per
+        class as a list or dict). None: never.
     reject_label : label, default=None
         What `predict` says for an abstention. None: -1 for integer labels, "reject" for strings.
     train_priors : as `priors`, default=None
@@ -163,7 +162,7 @@ class BayesDecision(WrappedClassifier):
         inner = trained_prior(self.estimator_)
         if inner is not None:
             return inner / inner.sum()
-        code = np.searchsorted(self.classes_, column_or_1d(y))
+        code = known_codes(column_or_1d(y), self.classes_)
         counts = np.bincount(code, weights=sample_weight, minlength=len(self.classes_))
         return counts / counts.sum()
 

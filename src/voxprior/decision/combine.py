@@ -12,13 +12,11 @@ multiply, and the prior p, which every π_k contains, counts once instead of K t
 so that (1) with (3) is Bayesian model averaging and with (4) its held-out counterpart. Both sum
 to 1.
 
-========  ==================  ==================================================
-symbol    variable            shape
-========  ==================  ==================================================
-π_k       probabilities       (K, n, C)
-p         prior               (C,)
-w         weights             (K,)
-========  ==================  ==================================================
+| symbol | variable | shape |
+|---|---|---|
+| π_k | `probabilities` | (K, n, C) |
+| p | `prior` | (C,) |
+| w | `weights` | (K,) |
 
 References
 ----------
@@ -40,8 +38,9 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from voxprior.decision.heldout import TINY, held_out_log_scores
-from voxprior.decision.wrapping import offer_groups, require_probabilities
+from voxprior.algebra import floored_log
+from voxprior.decision.base import offer_groups, require_probabilities
+from voxprior.decision.held_out import held_out_log_scores
 
 
 def combine_mean(probabilities, weights=None) -> np.ndarray:
@@ -67,7 +66,7 @@ def combine_product(probabilities, prior, weights=None) -> np.ndarray:
     >>> combine_product([[[0.8, 0.2]], [[0.8, 0.2]]], prior=[0.8, 0.2]).round(2).tolist()
     [[0.8, 0.2]]
     """
-    log_p = np.log(np.clip(np.asarray(probabilities, dtype=float), TINY, None))
+    log_p = floored_log(probabilities)
     w = np.ones(len(log_p)) if weights is None else np.asarray(weights, dtype=float)
     log_prior = np.log(np.asarray(prior, dtype=float))
     return softmax(log_prior + np.tensordot(w, log_p - log_prior, axes=1), axis=1)
@@ -247,7 +246,7 @@ def _check_weights(weights: Sequence, n_models: int) -> np.ndarray:
     valid = vector.shape == (n_models,) and np.all(np.isfinite(vector)) and np.all(vector >= 0)
     if not valid or vector.sum() == 0:
         raise ValueError(
-            f"The 'weights' must be {n_models} numbers of at least 0, one a classifier, not all 0. "
-            f"Got {weights!r}."
+            f"The 'weights' must be {n_models} numbers of at least 0, one per classifier, not all "
+            f"0. Got {weights!r}."
         )
     return vector

@@ -1,26 +1,42 @@
 """Curves of a decoder's probabilities as plain data: reliability, risk-coverage, expected cost.
 
 A scan that was tested in several repeats is one scan: its probabilities are averaged first
-(`average_repeats`). Bands come from drawing whole groups with replacement (`group_bootstrap`).
+(`average_repeats`).
 
-===================  ===========================================================================
-reliability          share of right answers among scans whose confidence falls into a bin; ECE is
-                     the mean gap between confidence and that share, weighted by scans
-risk-coverage        error among the scans answered, against their share, most confident first
-expected cost        mean cost against the reject threshold: L[a, y] where answered, d_y where not
-confusion            scans by action (rows, abstention last) and true class (columns)
-===================  ===========================================================================
+reliability      part of right answers among scans whose confidence falls into a bin; ECE is the
+                 mean gap between confidence and that part, weighted by scans
+risk-coverage    error among the scans answered, against how many they are, most confident first
+expected cost    mean cost against the reject threshold: L[a, y] where answered, d_y where not
+confusion        scans by action (rows, abstention last) and true class (columns)
+
+Bands come from drawing whole groups, runs or subjects, with replacement (`group_bootstrap`): a
+statistic is computed on each of B draws; its α/2 and 1 - α/2 quantiles over the draws, point by
+point, are the band. Scans of one group depend on each other, so drawing scans would give bands that
+are too narrow.
+
+References
+----------
+Davison & Hinkley, "Bootstrap methods and their application", 1997, section 3.8.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from voxprior.decision.bayes import cost_matrix, decide
-from voxprior.decision.bootstrap import Band, group_bootstrap
+from voxprior.labels import known_codes
+
+
+class Band(NamedTuple):
+    """Lower and upper limit of a statistic, of the statistic's shape."""
+
+    low: np.ndarray
+    high: np.ndarray
 
 
 class Scans(NamedTuple):
@@ -37,7 +53,7 @@ class Reliability(NamedTuple):
 
     edges: np.ndarray  # (B + 1,)
     confidence: np.ndarray  # (B,) mean confidence in the bin
-    frequency: np.ndarray  # (B,) share of right answers
+    frequency: np.ndarray  # (B,) part of right answers
     n_scans: np.ndarray  # (B,)
     ece: float
     band: Band | None  # of the frequency
@@ -72,7 +88,7 @@ class ProperScores(NamedTuple):
 
 
 def average_repeats(y, probabilities, classes, samples=None, groups=None) -> Scans:
-    """One row a scan: true class, mean probabilities over its repeats, group.
+    """One row per scan: true class, mean probabilities over its repeats, group.
 
     Examples
     --------
@@ -87,17 +103,58 @@ def average_repeats(y, probabilities, classes, samples=None, groups=None) -> Sca
         raise ValueError(
             f"Probabilities of shape {(len(y), len(classes))} were expected. Got {p.shape}."
         )
-    if not np.isin(y, classes).all():
-        raise ValueError(f"Some labels are not among the classes {classes.tolist()}.")
+    code = known_codes(y, classes)
     samples = np.arange(len(y)) if samples is None else np.asarray(samples)
     _, first, scan = np.unique(samples, return_index=True, return_inverse=True)
     mean = np.zeros((len(first), len(classes)))
     np.add.at(mean, scan, p)
     mean /= np.bincount(scan)[:, None]
     groups = samples if groups is None else np.asarray(groups)
-    order = np.argsort(classes)
-    code = order[np.searchsorted(classes, y[first], sorter=order)]
-    return Scans(code, mean, groups[first], classes)
+    return Scans(code[first], mean, groups[first], classes)
+
+
+def group_bootstrap(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    groups,
+    *,
+    n_draws: int = 1000,
+    level: float = 0.95,
+    random_state: int | None = 0,
+) -> Band:
+    """Percentile band of ``statistic(indices)`` over draws of whole groups.
+
+    Parameters
+    ----------
+    statistic : callable
+        From indices of scans (with repetition) to an array; NaN where it is not defined.
+    groups : array of shape (n,)
+        Group of each scan.
+    n_draws, level, random_state
+        Number of draws, coverage aimed at, seed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.decision import group_bootstrap
+    >>> right = np.array([1, 1, 0, 1, 1, 1, 0, 0])
+    >>> band = group_bootstrap(lambda i: right[i].mean(), np.repeat([0, 1, 2, 3], 2))
+    >>> float(band.low), float(band.high)
+    (0.25, 1.0)
+    """
+    names, unit = np.unique(np.asarray(groups), return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("A group bootstrap needs at least two groups. Got one.")
+    members = [np.flatnonzero(unit == u) for u in range(len(names))]
+    rng = np.random.default_rng(random_state)
+    draws = [
+        statistic(np.concatenate([members[u] for u in rng.integers(len(names), size=len(names))]))
+        for _ in range(n_draws)
+    ]
+    tail = (1 - level) / 2
+    with warnings.catch_warnings():  # a point that no draw defines stays NaN
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low, high = np.nanquantile(np.asarray(draws, dtype=float), [tail, 1 - tail], axis=0)
+    return Band(low, high)
 
 
 def _band(statistic, scans: Scans, n_draws: int, random_state) -> Band | None:
@@ -168,7 +225,7 @@ def proper_scores(scans: Scans, *, n_draws=0, random_state=0) -> ProperScores:
 
 
 def risk_coverage_curve(scans: Scans, *, n_points=None, n_draws=0, random_state=0) -> RiskCoverage:
-    """Error among the most confident scans, for growing shares of them.
+    """Error among the most confident scans, for growing numbers of them.
 
     Scans of equal confidence are answered together, so the risk inside a tie is that of the tie's
     mean: the order of the input does not matter.
@@ -225,7 +282,7 @@ def expected_cost_curve(
 def confusion_table(y_true, y_pred, classes, reject_label=None) -> pd.DataFrame:
     """Count scans by action (rows) and true class (columns), with a row for abstentions.
 
-    Every predicted label that is no class counts as an abstention; its row is named by
+    Every predicted label that is not a class counts as an abstention; its row is named by
     `reject_label`, or by that label. The table is oriented like a cost matrix.
 
     Examples

@@ -11,14 +11,12 @@ and q can be learned from unlabelled scans by EM [1]_: with q at its current val
 
 which never lowers the likelihood ℓ(q) = Σ_i log Σ_c π_c(x_i) q_c / p_c.
 
-========  ==================  ==================================================
-symbol    variable            shape
-========  ==================  ==================================================
-π         probabilities       (n, C)
-p         train_priors        (C,)
-q         priors              (C,)
-ℓ         log_likelihood      (iterations + 1,)
-========  ==================  ==================================================
+| symbol | variable | shape |
+|---|---|---|
+| π | `probabilities` | (n, C) |
+| p | `train_priors` | (C,) |
+| q | `priors` | (C,) |
+| ℓ | `log_likelihood` | (iterations + 1,) |
 
 References
 ----------
@@ -31,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-TINY = np.finfo(float).tiny
+from voxprior.algebra import floored_log
 
 
 class PriorEstimate(NamedTuple):
@@ -53,8 +51,7 @@ def correct_priors(probabilities, train_priors, priors) -> np.ndarray:
     >>> correct_priors([[0.1, 0.9]], [0.5, 0.5], [0.99, 0.01]).round(4).tolist()
     [[0.9167, 0.0833]]
     """
-    log_p = np.log(np.clip(np.asarray(probabilities, dtype=float), TINY, None))
-    return softmax(log_p + np.log(priors) - np.log(train_priors), axis=1)
+    return softmax(floored_log(probabilities) + np.log(priors) - np.log(train_priors), axis=1)
 
 
 def estimate_priors(
@@ -71,7 +68,7 @@ def estimate_priors(
     [0.9, 0.1]
     """
     p = np.asarray(train_priors, dtype=float)
-    log_likelihoods = np.log(np.clip(np.asarray(probabilities, float), TINY, None)) - np.log(p)
+    log_likelihoods = floored_log(probabilities) - np.log(p)
     q = p.copy()
     path: list[float] = []
     converged = False
@@ -104,7 +101,7 @@ def prior_vector(priors, classes: np.ndarray, name: str = "priors") -> np.ndarra
     vector = np.asarray(priors, dtype=float)
     if vector.shape != (n_classes,) or not np.all(np.isfinite(vector)) or np.any(vector <= 0):
         raise ValueError(
-            f"The '{name}' must be {n_classes} positive numbers, one a class in the order of "
+            f"The '{name}' must be {n_classes} positive numbers, one per class in the order of "
             f"{classes.tolist()}. Got {vector.tolist()}."
         )
     if not np.isclose(vector.sum(), 1.0, atol=1e-6):

@@ -1,7 +1,7 @@
 """The contract of a family: what its estimators share, whatever their mathematics.
 
-A family is a folder of algorithm files and one `estimator.py`, whose classes inherit
-`VoxelClassifier` or `VoxelRegressor` and define
+A family is a folder of algorithm files and `estimator.py` (or several files, where it has several
+estimators), whose classes inherit `VoxelClassifier` or `VoxelRegressor` and define
 
 * ``__init__`` and ``_parameter_constraints``, in scikit-learn's manner;
 * ``fit``, which starts with `_training_scans` (or `_encode`, where X is not an array in memory);
@@ -9,7 +9,8 @@ A family is a folder of algorithm files and one `estimator.py`, whose classes in
 * ``voxel_maps``, what the fitted model used, by name;
 * ``paper``, the estimator exactly as published.
 
-Validation of scans, labels, priors and space is here, once, with its error messages.
+Validation of scans, priors and space is here, and that of labels in `voxprior.labels`, once, with
+their error messages.
 """
 
 from __future__ import annotations
@@ -20,10 +21,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from voxprior.algebra import floored_log
 from voxprior.errors import InputError, option
+from voxprior.labels import check_two_classes, encode, known_codes
+
+__all__ = [
+    "FLOATS",
+    "VoxelClassifier",
+    "VoxelEstimator",
+    "VoxelModel",
+    "VoxelRegressor",
+    "VoxelTransformer",
+    "check_times",
+    "check_two_classes",
+    "class_prior",
+    "known_codes",
+]
 
 # Scans are read as they are, and summed in float64.
 FLOATS = (np.float64, np.float32)
@@ -58,6 +74,12 @@ class VoxelModel(VoxelEstimator, metaclass=ABCMeta):
 class VoxelRegressor(RegressorMixin, VoxelModel):
     """A `VoxelModel` that predicts a number."""
 
+    def _targets(self, y: Any) -> NDArray[np.float64]:
+        """Finite numbers (n,) to learn."""
+        y = column_or_1d(y, warn=True).astype(float)
+        assert_all_finite(y, estimator_name=type(self).__name__, input_name="y")
+        return y
+
 
 class VoxelClassifier(ClassifierMixin, VoxelModel):
     """A `VoxelModel` that tells classes apart; `classes_` are sorted, codes number them."""
@@ -69,11 +91,7 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
 
     def _encode(self, y: Any) -> NDArray[np.intp]:
         """Class codes of labels that name `classes_`."""
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        check_two_classes(classes)
-        self.classes_ = classes
+        self.classes_, codes = encode(y)
         return codes
 
     def _codes(self, y: Any) -> NDArray[np.intp]:
@@ -82,39 +100,12 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`, (n, n_classes)."""
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+        return floored_log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray:
         """Most probable class of each scan; the first of equals."""
         best = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[best]
-
-
-def check_two_classes(classes: NDArray) -> None:
-    """Refuse labels that leave nothing to tell apart."""
-    if len(classes) < 2:
-        raise InputError(
-            "There is nothing to tell apart",
-            expected="labels of at least 2 classes",
-            got=f"1 class, {classes[0]!r}",
-            remedy="Check the labels, or stratify the folds",
-        )
-
-
-def known_codes(y: Any, classes: NDArray) -> NDArray[np.intp]:
-    """Codes of labels in sorted classes; a label that is not among them is an error.
-
-    >>> known_codes(["b", "a"], np.array(["a", "b"]))
-    array([1, 0])
-    """
-    unknown = np.setdiff1d(y, classes)
-    if unknown.size:
-        raise InputError(
-            "y has labels that the model was not fitted with",
-            expected=f"labels among {classes.tolist()}",
-            got=f"{unknown.tolist()} too",
-        )
-    return np.searchsorted(classes, y)
 
 
 def class_prior(priors: Any, counts: NDArray) -> NDArray[np.float64]:

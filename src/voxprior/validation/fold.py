@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from voxprior.decision.wrapping import offer_groups
+from voxprior.decision.base import offer_groups
 from voxprior.validation.result import (
     CLASSIFICATION_SCORES,
     REGRESSION_SCORES,

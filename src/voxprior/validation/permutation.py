@@ -35,7 +35,7 @@ import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
-from voxprior.decision.wrapping import offer_groups
+from voxprior.decision.base import offer_groups
 from voxprior.validation.audit import Finding, audit, heed
 from voxprior.validation.fold import fit_fold, fold_table, prepare_for_labels
 from voxprior.validation.group_scores import scan_scores

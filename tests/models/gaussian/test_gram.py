@@ -1,4 +1,4 @@
-"""The streamed Gram matrix against X Xᵀ, and its centring against centred voxels."""
+"""The streamed Gram matrix against X Xᵀ, centring against centred voxels, maps against weights."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,8 @@ from voxprior.models.gaussian.gram import (
     center_gram,
     cross_gram,
     gram_matrix,
-    span_root,
+    weight_maps,
 )
-from voxprior.models.gaussian.kernels import Kernel, covariance, derivatives, variance
-from voxprior.models.gaussian.weights import weight_maps
 
 
 @pytest.fixture
@@ -73,50 +71,6 @@ def test_kernel_centring_equals_centring_voxels(n, p, seed):
     cross = center_cross(Cross(new @ X.T, (new**2).sum(axis=1)), means)
     np.testing.assert_allclose(cross.gram, new_c @ Xc.T, atol=1e-10)
     np.testing.assert_allclose(cross.squared_norms, (new_c**2).sum(axis=1), atol=1e-10)
-
-
-def test_span_root_measures_the_part_within_the_training_span(rng):
-    X, new = rng.normal(size=(6, 50)), rng.normal(size=(3, 50))
-    X[5] = X[4]
-    basis = np.linalg.svd(X, full_matrices=False)[2][:5]
-    inside = ((new @ basis.T) ** 2).sum(axis=1)
-    np.testing.assert_allclose(((new @ X.T @ span_root(X @ X.T)) ** 2).sum(axis=1), inside)
-
-
-def test_kernels_against_their_formulas(rng):
-    X, new = rng.normal(size=(5, 4)), rng.normal(size=(3, 4))
-    G, rows, columns = (new @ X.T)[None], (new**2).sum(1)[None], (X**2).sum(1)[None]
-    theta = np.array([0.3])
-    s2 = np.exp(0.6)
-    linear = covariance([Kernel("linear")], theta, G, rows, columns)
-    np.testing.assert_allclose(linear, s2 * (1 + new @ X.T))
-    poly = covariance([Kernel("poly", 0.5, 3)], theta, G, rows, columns)
-    np.testing.assert_allclose(poly, s2 * (0.5 + new @ X.T) ** 3)
-    rbf = covariance([Kernel("rbf")], np.array([0.3, -0.2]), G, rows, columns)
-    squared = ((new[:, None] - X[None]) ** 2).sum(-1)
-    np.testing.assert_allclose(rbf, s2 * np.exp(-0.5 * squared / np.exp(-0.4)))
-    both = covariance(
-        [Kernel("linear"), Kernel("rbf")],
-        np.array([0.3, 0.3, -0.2]),
-        np.repeat(G, 2, 0),
-        np.repeat(rows, 2, 0),
-        np.repeat(columns, 2, 0),
-    )
-    np.testing.assert_allclose(both, linear + rbf)
-
-
-@pytest.mark.parametrize("shape", ["linear", "poly", "rbf"])
-def test_kernel_derivatives_and_diagonal(rng, shape):
-    X = rng.normal(size=(6, 3))
-    kernels, G = [Kernel(shape), Kernel("rbf")], np.repeat((X @ X.T)[None], 2, 0)
-    rows = np.einsum("mii->mi", G)
-    theta = rng.normal(size=4 if shape == "rbf" else 3) * 0.3
-    K = covariance(kernels, theta, G, rows, rows)
-    np.testing.assert_allclose(variance(kernels, theta, rows), np.diag(K))
-    for k, exact in enumerate(derivatives(kernels, theta, G, rows)):
-        step = np.eye(len(theta))[k] * 1e-6
-        up, down = (covariance(kernels, theta + s, G, rows, rows) for s in (step, -step))
-        np.testing.assert_allclose(exact, (up - down) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
 def test_weight_maps_against_weight_space(rng, small_blocks):

@@ -9,14 +9,15 @@ Each likelihood Φ(y_i f_i) is replaced by an unnormalised Gaussian site with na
     site     τ̃ = 1/σ̂² − τ₋,  ν̃ = μ̂/σ̂² − ν₋          then a rank-one update of Σ and μ
     B = I + S̃^½ K S̃^½ = L Lᵀ,   b = ν̃ − S̃^½ B⁻¹ S̃^½ K ν̃,   ∂ log Z = ½ bᵀK'b − ½ tr(S̃^½B⁻¹S̃^½ K')
 
-==========  ==================  ========
-symbol      variable            shape
-==========  ==================  ========
-y           sign                (n,)
-τ̃, ν̃        tau, nu             (n,)
-Σ, μ        Sigma, mu           (n, n), (n,)
-b           a                   (n,)
-==========  ==================  ========
+| symbol | variable | shape |
+|---|---|---|
+| y | `sign` | (n,) |
+| τ̃, ν̃ | `tau`, `nu` | (n,) |
+| Σ, μ | `Sigma`, `mu` | (n, n), (n,) |
+| b | `a` | (n,) |
+
+Predictions (Alg. 3.6) have the form of Laplace's: `voxprior.models.gaussian.laplace.latent_moments`
+with the sites in the place of W.
 
 Reference: Rasmussen & Williams 2006, Alg. 3.5 and 3.6, eqs 3.73-3.75.
 """
@@ -28,15 +29,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dtrtri
 from scipy.special import log_ndtr
 from sklearn.exceptions import ConvergenceWarning
 
-from voxprior.models.gaussian.binary import (
-    BinaryPosterior,
-    factorise,
-    inverse_of_factor,
-    site_matrix,
-)
+from voxprior.models.gaussian.covariance import cholesky_factor
+from voxprior.models.gaussian.laplace import BinaryPosterior, site_matrix
 
 LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 # All sites at once cost one Cholesky factor and nearly always converge; where they have not after
@@ -48,6 +46,7 @@ SITE_TOLERANCE = 1e-8
 # gradients too rough for the line search.
 CLIMB_TOLERANCE = 1e-6
 WEAK_SITE = 1e-3
+SMALL_FACTOR = 128
 
 
 class Sites(NamedTuple):
@@ -132,7 +131,7 @@ def _marginals(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> _Marginals:
     B = K * root
     B *= root[:, None]
     B.flat[:: len(tau) + 1] += 1.0
-    L = factorise(B)
+    L = cholesky_factor(B)
     inverse = inverse_of_factor(L)
     weak = tau * prior < WEAK_SITE
     variance = (1.0 - np.einsum("ij,ij->j", inverse, inverse)) / np.where(weak, 1.0, tau)
@@ -141,6 +140,18 @@ def _marginals(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> _Marginals:
     Knu = K @ nu
     mean = Knu - K @ (root * (inverse.T @ (inverse @ (root * Knu))))
     return _Marginals(mean, variance, L)
+
+
+def inverse_of_factor(L: np.ndarray) -> np.ndarray:
+    """L⁻¹ by halves, so that most of the work is matrix products: twice as fast as LAPACK alone."""
+    if len(L) <= SMALL_FACTOR:
+        return dtrtri(L, lower=1)[0] if len(L) else L
+    half = len(L) // 2
+    above, below = inverse_of_factor(L[:half, :half]), inverse_of_factor(L[half:, half:])
+    inverse = np.zeros_like(L)
+    inverse[:half, :half], inverse[half:, half:] = above, below
+    inverse[half:, :half] = -(below @ (L[half:, :half] @ above))
+    return inverse
 
 
 def _parallel(at: _Marginals, tau, nu, sign) -> None:

@@ -1,31 +1,35 @@
-"""The n x n Gram matrix, computed in one pass over the voxels, and its centring without them.
+"""What sees the voxels: Gram matrices in one pass over them, and weight maps back to them.
 
     G = Σ_b X_b X_bᵀ                      b runs over blocks of voxels
     Gc_ij  = G_ij − m_i − m_j + m̄         training scans, m_i = mean_j G_ij, m̄ = mean_i m_i
     Gc_*j  = G_*j − r_* − m_j + m̄         a new scan, r_* = mean_j G_*j
     gc_**  = g_** − 2 r_* + m̄             its squared norm
-    g_**   → G_* G⁺ G_*ᵀ                  its part within the span of the training scans
 
-Centring the Gram matrix equals centring the voxels by the mean of the training scans. Voxel noise
-that is independent from scan to scan adds its energy to the diagonal of G and to nothing else;
-removing part of that floor tells a model that a new scan is large mostly for reasons it need not
-explain.
+Centring the Gram matrix equals centring the voxels by the mean of the training scans. Maps of a
+linear kernel are its weight-space view, K = X diag(ω) Xᵀ with f(x) = xᵀw, w ~ N(0, diag ω):
 
-==========  ===================  =========
-symbol      variable             shape
-==========  ===================  =========
-X, X_b      X, block             (n, p)
-G           gram                 (n, n)
-m           means                (n,)
-G_*         cross                (n_new, n)
-g_**        squared_norms        (n_new,)
-==========  ===================  =========
+    E[w | y] = ω ∘ Xᵀa
+    Var[w_j | y] = ω_j − ω_j² x_jᵀ R x_j      x_j = column j of the centred X, R = (K + W⁻¹)⁻¹
+    pattern = cov(X, f) cov(f)⁺               what a voxel does when f rises by one
+
+| symbol | variable | shape |
+|---|---|---|
+| X, X_b | `X`, `part` | (n, p), (n, block) |
+| G | `gram` | (n, n) |
+| m | `means` | (n,) |
+| G_* | `Cross.gram` | (n_new, n) |
+| g_** | `Cross.squared_norms` | (n_new,) |
+| a | `dual` | (n, C) |
+| R | `precision` | (C, n, n) |
+| ω | `prior` | (p,) or (C, p) |
+| f | `latent` | (n, C) |
 
 Sums are float64 whatever X is; only one block is ever converted, so float32, memory-mapped and
-dask arrays are read once and never copied whole.
+dask arrays are read once and never copied whole. Nothing of size p x p is formed.
 
-Reference: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, ch. 2;
-centring as in B. Schoelkopf, A. Smola, K.-R. Mueller, Neural Computation 10 (1998) 1299-1319.
+Reference: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006,
+chapter 2; centring as in B. Schoelkopf, A. Smola, K.-R. Mueller, Neural Computation 10 (1998)
+1299-1319; patterns as in S. Haufe et al., NeuroImage 87 (2014) 96-110.
 """
 
 from collections.abc import Iterator
@@ -35,12 +39,10 @@ import numpy as np
 
 # Numbers in one converted block: 8 MB of float64, large enough for BLAS to run at full speed.
 BLOCK_ELEMENTS = 2**20
-# Relative eigenvalues below this are rounding: the Gram matrix does not span their directions.
-SPAN_TOLERANCE = 1e-9
 
 
 class Cross(NamedTuple):
-    """Similarity of new scans to the training scans."""
+    """Inner products of new scans with the training scans, and with themselves."""
 
     gram: np.ndarray
     squared_norms: np.ndarray
@@ -138,15 +140,54 @@ def center_gram(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def center_cross(cross: Cross, means: np.ndarray) -> Cross:
-    """Similarity of new scans to the training scans after centring by the training mean."""
+    """The same after centring by the mean of the training scans."""
     rows = cross.gram.mean(axis=1)
     gram = cross.gram - rows[:, None] - means[None, :] + means.mean()
     # Rounding may leave a squared norm just below zero where a scan equals the mean scan.
     return Cross(gram, np.maximum(cross.squared_norms - 2.0 * rows + means.mean(), 0.0))
 
 
-def span_root(gram: np.ndarray) -> np.ndarray:
-    """Root T (n, r) with T Tᵀ = G⁺: |G_* T|² is a squared norm within the training span."""
-    values, vectors = np.linalg.eigh(gram)
-    keep = values > SPAN_TOLERANCE * max(values[-1], 0.0)
-    return vectors[:, keep] / np.sqrt(values[keep])
+class WeightMaps(NamedTuple):
+    """Posterior mean and deviation of the weights, and activation pattern, each (C, p)."""
+
+    weight: np.ndarray
+    deviation: np.ndarray
+    pattern: np.ndarray
+
+
+def weight_maps(
+    X: Any,
+    dual: np.ndarray,
+    precision: np.ndarray,
+    prior: np.ndarray,
+    latent: np.ndarray,
+    center: bool,
+) -> WeightMaps:
+    """Maps of all classes in one pass over the voxels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> maps = weight_maps(X, np.array([[1.0], [2.0]]), np.zeros((1, 2, 2)), np.ones(2),
+    ...                    np.array([[1.0], [2.0]]), center=False)
+    >>> maps.weight, maps.deviation
+    (array([[1., 2.]]), array([[1., 1.]]))
+    """
+    n, p = X.shape
+    n_classes = dual.shape[1]
+    prior = np.broadcast_to(prior, (n_classes, p))
+    weight, deviation, pattern = (np.empty((n_classes, p)) for _ in range(3))
+    centred = latent - latent.mean(axis=0)
+    # Classes share one latent direction less than they are many: hence the pseudo-inverse.
+    mixing = centred @ np.linalg.pinv(centred.T @ centred, hermitian=True, rcond=1e-10)
+    for block in voxel_blocks(n, p):
+        part = read_block(X, block)
+        around_mean = part - part.mean(axis=0)
+        part = around_mean if center else part
+        weight[:, block] = prior[:, block] * (dual.T @ part)
+        pattern[:, block] = mixing.T @ around_mean
+        for c in range(n_classes):
+            explained = np.einsum("ij,ij->j", part, precision[c] @ part)
+            deviation[c, block] = prior[c, block] - prior[c, block] ** 2 * explained
+    return WeightMaps(weight, np.sqrt(np.maximum(deviation, 0.0)), pattern)

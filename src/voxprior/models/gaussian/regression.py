@@ -13,17 +13,14 @@ With K = s²K₀ and K₀ = UΛUᵀ the evidence of every (s, σ) costs O(n):
 and for a given ratio ρ = σ²/s² the best scale is s² = (1/n) Σ z_i²/(λ_i + ρ), so that maximising
 the evidence is a search along one line.
 
-==========  ==================  ========
-symbol      variable            shape
-==========  ==================  ========
-K           K                   (n, n)
-y           y                   (n,)
-σ²          noise               scalar
-α           alpha               (n,)
-L           cholesky            (n, n)
-λ, U, z     values, vectors,    (n,) …
-            rotated
-==========  ==================  ========
+| symbol | variable | shape |
+|---|---|---|
+| K | `K` | (n, n) |
+| y | `y` | (n,) |
+| σ² | `noise` | scalar |
+| α | `alpha` | (n,) |
+| L | `cholesky` | (n, n) |
+| λ, z | `values`, `rotated` | (n,) |
 
 Reference: Rasmussen & Williams 2006, Alg. 2.1, eqs 5.9 and 5.12.
 """
@@ -34,7 +31,7 @@ import numpy as np
 from scipy.linalg import cho_solve, eigh, solve_triangular
 from scipy.optimize import minimize_scalar
 
-from voxprior.models.gaussian.binary import factorise, inverse_of
+from voxprior.models.gaussian.covariance import cholesky_factor, inverse_from_factor
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -72,7 +69,7 @@ def regress(K: np.ndarray, y: np.ndarray, noise: float) -> Regression:
     >>> round(fit.log_evidence, 6)
     -4.124508
     """
-    L = factorise(K + noise * np.eye(len(y)))
+    L = cholesky_factor(K + noise * np.eye(len(y)))
     alpha = cho_solve((L, True), y)
     log_evidence = -0.5 * y @ alpha - np.log(np.diag(L)).sum() - 0.5 * len(y) * LOG_2PI
     return Regression(alpha, L, float(log_evidence))
@@ -86,13 +83,13 @@ def predict_latent(fit: Regression, K_new: np.ndarray, k_new: np.ndarray) -> Mom
 
 def leave_one_out(fit: Regression, y: np.ndarray) -> Moments:
     """Mean and variance (with noise) of each target given all others (eq. 5.12)."""
-    diagonal = np.diag(inverse_of(fit.cholesky))
+    diagonal = np.diag(inverse_from_factor(fit.cholesky))
     return Moments(y - fit.alpha / diagonal, 1.0 / diagonal)
 
 
 def evidence_gradient(fit: Regression, dK: np.ndarray, noise: float) -> np.ndarray:
     """∂ log p/∂θ for each kernel derivative in dK (P, n, n), and last for log σ (eq. 5.9)."""
-    inner = np.outer(fit.alpha, fit.alpha) - inverse_of(fit.cholesky)
+    inner = np.outer(fit.alpha, fit.alpha) - inverse_from_factor(fit.cholesky)
     kernel_part = 0.5 * np.einsum("ij,pij->p", inner, dK)
     return np.append(kernel_part, noise * np.trace(inner))
 
@@ -111,15 +108,6 @@ def informative(modes: Spectrum) -> Spectrum:
     silent = modes.values <= 1e-12 * modes.values.max()
     silent &= np.abs(modes.rotated) <= 1e-10 * np.linalg.norm(modes.rotated)
     return modes if silent.all() else Spectrum(modes.values[~silent], modes.rotated[~silent])
-
-
-def spectral_evidence(
-    modes: Spectrum, log_scale: np.ndarray | float, log_noise: np.ndarray | float
-) -> np.ndarray:
-    """Evidence log p(y) at K = e^{2 log_scale} K₀, σ = e^{log_noise}; arrays of one shape."""
-    s2 = np.exp(2.0 * np.asarray(log_scale))[..., None]
-    total = s2 * modes.values + np.exp(2.0 * np.asarray(log_noise))[..., None]
-    return -0.5 * (modes.rotated**2 / total + np.log(total) + LOG_2PI).sum(axis=-1)
 
 
 def best_scale_and_noise(modes: Spectrum, ratios: tuple[float, float]) -> tuple[float, float]:

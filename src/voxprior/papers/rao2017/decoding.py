@@ -15,10 +15,10 @@ def models() -> Models:
     """Ours, as printed, and what a user of scikit-learn would take."""
     return {
         "GP, EP one-vs-rest (default)": GPClassifier,
-        "the same, variance beyond the span": lambda: GPClassifier(span=False),
+        "the same, unseen variance counted": lambda: GPClassifier(unseen_variance=1.0),
         "GP, softmax Laplace": lambda: GPClassifier(inference="laplace"),
-        "the same, variance beyond the span ": lambda: GPClassifier(
-            inference="laplace", span=False
+        "the same, unseen variance counted ": lambda: GPClassifier(
+            inference="laplace", unseen_variance=1.0
         ),
         "GP, softmax Laplace, mode": lambda: GPClassifier(inference="laplace", averaging="mode"),
         "GP, softmax as PRoNTo": GPClassifier.paper,

@@ -7,40 +7,39 @@
 ℓ(best) − ℓ(now) is the gain of adding (v was 0), re-estimating, or deleting (best is 0): one
 formula for Tipping & Faul's three. The largest gain is taken.
 
-Regression moves C⁻¹, S and Q by rank one, O(nM) a move, and rebuilds them when σ² changes:
+Regression moves C⁻¹, S and Q by rank one, O(nM) per move, and rebuilds them when σ² changes:
 
     u = C⁻¹φ,  κ = δ/(1 + δS),  S_m − κ(φ_mᵀu)²,  Q_m − κQ φ_mᵀu         for v + δ in column φ
 
 Classification re-finds the mode after every move (B = diag π(1 − π)) and keeps a move only if the
 Laplace evidence rose:  Σ = (Φ_aᵀBΦ_a + A)⁻¹,  S = φᵀBφ − φᵀBΦ_aΣΦ_aᵀBφ,  Q = φᵀ(y − π).
 
-==========  ==================  ==========
-symbol      variable            shape
-==========  ==================  ==========
-v           v                   (M,)
-a           active              (A,)
-C⁻¹         inverse             (n, n)
-Σ           covariance          (A, A)
-==========  ==================  ==========
+| symbol | variable | shape |
+|---|---|---|
+| v | `v` | (M,) |
+| a | `active` | (A,) |
+| C⁻¹ | `inverse` | (n, n) |
+| Σ | `covariance` | (A, A) |
 
 Reference: M. E. Tipping, A. C. Faul, AISTATS 2003.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit, log_expit
 
-from voxprior.models.gaussian.basis import Basis
-from voxprior.models.gaussian.binary import factorise
+from voxprior.models.gaussian.covariance import cholesky_factor
 from voxprior.models.gaussian.laplace import STEP_TOLERANCE
-from voxprior.models.gaussian.relevance import (
+from voxprior.models.gaussian.rvm_em import (
     LEAST_NOISE,
+    Basis,
     GaussianTargets,
     LogisticTargets,
     Relevance,
     SoftmaxTargets,
+    Targets,
     sufficiency,
 )
 
@@ -50,7 +49,7 @@ MAX_TRIES = 8
 def best_moves(
     v: np.ndarray, Q2: np.ndarray, S: np.ndarray, cost: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Best new v of every column, and what it would add to the evidence less `cost` a column.
+    """Best new v of every column, and what it would add to the evidence less `cost` per column.
 
     Examples
     --------
@@ -71,6 +70,15 @@ def best_moves(
 
 def _single(v: np.ndarray, q2: np.ndarray, s: np.ndarray) -> np.ndarray:
     return 0.5 * (q2 * v / (1.0 + v * s) - np.log1p(v * s))
+
+
+def sequential(basis: Basis, targets: Targets, **options: Any) -> Relevance:
+    """Choose columns one at a time, by the likelihood of the targets."""
+    if isinstance(targets, GaussianTargets):
+        return sequential_regression(basis, targets.t, **options)
+    if isinstance(targets, SoftmaxTargets):
+        return sequential_softmax(basis, targets.onehot, **options)
+    return sequential_logistic(basis, (targets.sign + 1.0) / 2.0, **options)
 
 
 class _Gaussian:
@@ -189,7 +197,7 @@ def _forward(L: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _covariance(inner: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, float]:
     """(inner + A)⁻¹ with A = diag(1/v), and ½ log|I + V^½ inner V^½|, from one factor."""
     root = np.sqrt(v)
-    L = factorise(np.eye(len(v)) + root[:, None] * inner * root)
+    L = cholesky_factor(np.eye(len(v)) + root[:, None] * inner * root)
     half = _forward(L, np.diag(root))
     return half.T @ half, float(np.log(np.diag(L)).sum())
 

@@ -105,6 +105,19 @@ def test_precomputed_equals_voxels_and_folds_are_sub_blocks(three):
         given.voxel_maps()
 
 
+def test_any_symmetric_matrix_is_a_basis(three):
+    """Columns of a kernel are regressors: unlike a covariance they may be indefinite."""
+    X, y = three
+    G = np.tanh(X @ X.T - 5.0)
+    assert np.linalg.eigvalsh(G - G.mean(axis=0) - G.mean(axis=1)[:, None] + G.mean())[0] < -0.1
+    rvm = RVMClassifier(kernel="precomputed").fit(G, y)
+    assert (rvm.predict(G) == y).mean() > 0.8
+    with pytest.raises(ValueError, match="symmetric"):
+        RVMClassifier(kernel="precomputed").fit(np.triu(G), y)
+    with pytest.raises(ValueError, match="NaN"):
+        rvm.predict(np.full((1, 30), np.nan))
+
+
 @pytest.mark.parametrize("basis", ["kernel", "voxels"])
 def test_memory_map_dask_and_float32(three, basis, tmp_path):
     da = pytest.importorskip("dask.array")

@@ -20,7 +20,7 @@ def three(rng):
 MODELS = {
     "one against the rest": GPClassifier(),
     "softmax": GPClassifier(inference="laplace"),
-    "without span": GPClassifier(inference="laplace", span=False),
+    "unseen variance": GPClassifier(inference="laplace", unseen_variance=1.0),
     "per class": GPClassifier(inference="laplace", per_class=True),
     "rbf": GPClassifier("rbf", inference="laplace"),
     "poly": GPClassifier("poly", inference="laplace"),
@@ -76,9 +76,9 @@ def test_precomputed_equals_voxels_and_folds_are_sub_blocks(three, n_classes, op
     np.testing.assert_allclose(
         given.predict_proba(across), voxels.predict_proba(X[test]), rtol=1e-5
     )
-    # Beyond the span of the training scans the kernel of a new scan with itself must be known.
-    voxels = GPClassifier(span=False, **options).fit(X[train], y[train])
-    given = GPClassifier("precomputed", span=False, **options).fit(own, y[train])
+    # Where unseen variance counts, the kernel of a new scan with itself must be known.
+    voxels = GPClassifier(unseen_variance=1.0, **options).fit(X[train], y[train])
+    given = GPClassifier("precomputed", unseen_variance=1.0, **options).fit(own, y[train])
     p = given.predict_proba(across, diagonal=np.diag(G)[test])
     np.testing.assert_allclose(p, voxels.predict_proba(X[test]), rtol=1e-5)
     folds = cross_val_predict(GPClassifier("precomputed", **options), G, y, cv=4)
@@ -180,19 +180,32 @@ def test_one_class_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel": "cubic"}, "'kernel' parameter"),
+        ({"kernel": "cubic"}, "kernel of GPClassifier .* got 'cubic'"),
+        ({"kernel": []}, "an empty list"),
         ({"kernel": ["linear", "precomputed"]}, "cannot be mixed"),
         ({"kernel": ["linear", "rbf", "rbf"], "regions": np.arange(4) // 2}, "2 regions"),
         ({"regions": np.arange(3)}, "each of the 4 features"),
         ({"likelihood": "poisson"}, "'likelihood' parameter"),
         ({"likelihood": "logistic", "inference": "ep"}, "likelihood='probit'"),
-        ({"theta": [0.0, 1.0]}, "'theta' must have 1"),
+        ({"theta": [0.0, 1.0]}, "theta .* Expected 1 .* got 2"),
         ({"kernel": "precomputed"}, "square"),
     ],
 )
 def test_wrong_settings_are_explained(options, message, rng):
     with pytest.raises(ValueError, match=message):
         GPClassifier(**options).fit(rng.normal(size=(6, 4)), [0, 1] * 3)
+
+
+def test_centring_may_make_a_covariance_of_a_given_kernel(three):
+    """Minus half the squared distances is a covariance once centred, and that of the voxels."""
+    X, y = three
+    squares = ((X[:, None] - X[None]) ** 2).sum(axis=-1)
+    given = GPClassifier("precomputed").fit(-0.5 * squares, y)
+    assert given.log_evidence_ == pytest.approx(GPClassifier().fit(X, y).log_evidence_, rel=1e-9)
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        GPClassifier("precomputed", center=False).fit(-0.5 * squares, y)
+    with pytest.raises(ValueError, match="not a distance"):
+        GPClassifier("precomputed").fit(squares, y)
 
 
 def test_wrong_kernels_are_explained(rng):
@@ -204,7 +217,7 @@ def test_wrong_kernels_are_explained(rng):
         GPClassifier("precomputed").fit(np.eye(4), [0, 1, 0, 1]).voxel_maps()
     with pytest.raises(ValueError, match="up to 3 classes"):
         GPClassifier(inference="laplace", averaging="quadrature").fit(np.eye(8), np.arange(8) // 2)
-    with pytest.raises(ValueError, match="'diagonal'"):
+    with pytest.raises(ValueError, match="diagonal cannot be used"):
         GPClassifier("precomputed").fit(np.eye(4), [0, 1, 0, 1]).predict_proba(np.eye(4), [1.0])
 
 
@@ -270,25 +283,28 @@ def test_real_fingers_are_decoded(data_folder):
     assert np.mean(correct) > 0.8
 
 
-def test_span_leaves_scans_of_the_span_alone_and_sharpens_others(rng):
+def test_without_unseen_variance_training_scans_stay_and_others_sharpen(rng):
     """Training scans lie in their own span; a new scan loses only what could not be learned."""
     y = np.repeat([0, 1], 15)
     signal = 0.1 * rng.normal(size=2000)
     X, new = (rng.normal(size=(30, 2000)) + np.outer(2 * y - 1, signal) for _ in range(2))
-    whole, span = GPClassifier(span=False).fit(X, y), GPClassifier(span=True).fit(X, y)
-    np.testing.assert_allclose(span.predict_proba(X), whole.predict_proba(X), rtol=1e-6)
-    means = [gp.predict_latent(new)[0] for gp in (whole, span)]
+    whole, seen = (GPClassifier(unseen_variance=rho).fit(X, y) for rho in (1.0, 0.0))
+    np.testing.assert_allclose(seen.predict_proba(X), whole.predict_proba(X), rtol=1e-6)
+    means = [gp.predict_latent(new)[0] for gp in (whole, seen)]
     np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
+    half = GPClassifier(unseen_variance=0.5).fit(X, y)
+    variances = [gp.predict_latent(new)[1] for gp in (whole, half, seen)]
+    np.testing.assert_allclose(variances[1], (variances[0] + variances[2]) / 2, rtol=1e-6)
     right = np.arange(30), y
     assert (
-        np.log(span.predict_proba(new)[right]).mean()
+        np.log(seen.predict_proba(new)[right]).mean()
         > np.log(whole.predict_proba(new)[right]).mean()
     )
     few = rng.normal(size=(20, 3))
     labels = (few[:, 0] > 0).astype(int)
     np.testing.assert_allclose(
         GPClassifier().fit(few, labels).predict_proba(new[:5, :3]),
-        GPClassifier(span=False).fit(few, labels).predict_proba(new[:5, :3]),
+        GPClassifier(unseen_variance=1.0).fit(few, labels).predict_proba(new[:5, :3]),
         rtol=1e-6,
     )
 
@@ -302,7 +318,7 @@ def test_span_leaves_scans_of_the_span_alone_and_sharpens_others(rng):
 @pytest.mark.parametrize("estimator", [GPClassifier, GPRegressor])
 def test_wrong_numbers_are_explained(rng, estimator, wrong):
     (name,) = wrong
-    with pytest.raises(ValueError, match=f"'{name}'"):
+    with pytest.raises(ValueError, match=name):
         estimator(**wrong).fit(rng.normal(size=(6, 4)), [0, 1] * 3)
 
 

@@ -1,19 +1,17 @@
-"""Binary classification: worked examples, quadrature, gradients, and scikit-learn's classifier."""
+"""Expectation propagation: worked example, quadrature, Laplace's method, gradient, odd kernels."""
 
 import numpy as np
 import pytest
 from numpy.polynomial.hermite import hermgauss
 from scipy.special import expit, ndtr
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from voxprior.models.gaussian import GPClassifier, ep
-from voxprior.models.gaussian.averaging import mackay_probability, probability
-from voxprior.models.gaussian.binary import inverse_of_factor, latent_moments
-from voxprior.models.gaussian.ep import ep_gradient, expectation_propagation
-from voxprior.models.gaussian.laplace import laplace, laplace_gradient
+from voxprior.models.gaussian.ep import ep_gradient, expectation_propagation, inverse_of_factor
+from voxprior.models.gaussian.laplace import laplace, latent_moments
+from voxprior.models.gaussian.prediction import probability
 
+# Four scans of two voxels, and one new scan; linear kernel with bias.
 X = np.array([[1, 0], [0.5, 1], [-1, 0.5], [-0.5, -1]])
 K = X @ X.T + 1
 sign = np.array([1.0, -1.0, -1.0, 1.0])
@@ -34,20 +32,8 @@ def exact_evidence(K, sign, link, n_nodes=31):
     return np.log(w @ np.prod(link(sign[:, None] * (root @ u)), axis=0))
 
 
-def test_laplace_worked_example():
-    """GP-6."""
-    fit = laplace(K, sign)
-    np.testing.assert_allclose(fit.f, [0.425822, -0.605774, -0.746414, 0.707203], atol=1e-6)
-    assert fit.log_evidence == pytest.approx(-2.901800, abs=1e-6)
-    mean, variance = latent_moments(fit, K_new, k_new)
-    assert mean[0] == pytest.approx(0.097588, abs=1e-6)
-    assert variance[0] == pytest.approx(0.941506, abs=1e-6)
-    assert probability(mean, variance, "logistic")[0] == pytest.approx(0.520335, abs=1e-6)
-    assert mackay_probability(mean, variance)[0] == pytest.approx(0.520834, abs=1e-6)
-
-
 def test_ep_worked_example():
-    """GP-7."""
+    """Evidence and prediction of the four scans above, probit."""
     fit, _ = expectation_propagation(K, sign)
     assert fit.log_evidence == pytest.approx(-2.840314, abs=1e-6)
     mean, variance = latent_moments(fit, K_new, k_new)
@@ -71,30 +57,6 @@ def test_ep_is_closer_to_quadrature_than_laplace(seed):
     by_laplace = laplace(G, t, "probit").log_evidence
     assert abs(by_ep - exact) < 0.02
     assert abs(by_ep - exact) < abs(by_laplace - exact)
-
-
-@pytest.mark.parametrize("likelihood", ["logistic", "probit"])
-def test_laplace_gradient_against_differences(rng, likelihood):
-    Z, t = rng.normal(size=(8, 3)), rng.choice([-1.0, 1.0], size=8)
-    parts = np.array([Z @ Z.T, np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(-1))])
-
-    def evidence(theta):
-        return laplace(np.einsum("p,pij->ij", np.exp(theta), parts), t, likelihood)
-
-    theta = np.array([0.3, 0.8])
-    G = np.einsum("p,pij->ij", np.exp(theta), parts)
-    dK = np.exp(theta)[:, None, None] * parts
-    exact = laplace_gradient(evidence(theta), G, t, dK, likelihood)
-    for k in range(2):
-        step = np.eye(2)[k] * 1e-5
-        rise = evidence(theta + step).log_evidence - evidence(theta - step).log_evidence
-        assert exact[k] == pytest.approx(rise / 2e-5, rel=1e-5, abs=1e-8)
-
-
-def test_laplace_gradient_worked_example():
-    """GP-5."""
-    gradient = laplace_gradient(laplace(K, sign), K, sign, 2 * K[None])
-    assert gradient[0] == pytest.approx(-0.145763, abs=1e-6)
 
 
 def test_ep_gradient_against_differences(rng):
@@ -149,28 +111,6 @@ def test_far_out_labels_stay_finite():
     same = np.ones((4, 4))
     assert np.abs(laplace(same, sign).f).max() < 1e-8
     assert np.abs(expectation_propagation(same, sign)[0].f).max() < 1e-6
-
-
-def test_rounding_is_forgiven_and_indefinite_kernels_are_not(rng):
-    Z = rng.normal(size=(30, 3))
-    low_rank = 1e20 * (Z @ Z.T)
-    assert np.isfinite(laplace(low_rank, np.sign(Z[:, 0])).log_evidence)
-    with pytest.raises(ValueError, match="positive semi-definite"):
-        laplace(-9.0 * np.eye(4), sign)
-
-
-def test_estimator_agrees_with_scikit_learn(rng):
-    Z = rng.normal(size=(30, 6))
-    t = (Z @ rng.normal(size=6) + rng.normal(size=30) > 0).astype(int)
-    ours = GPClassifier(
-        likelihood="logistic", center=False, normalize=False, span=False, offset=1.0
-    ).fit(Z, t)
-    kernel = ConstantKernel(1.0, (1e-5, 1e5)) * DotProduct(1.0, "fixed")
-    peer = GaussianProcessClassifier(kernel, n_restarts_optimizer=2, random_state=0).fit(Z, t)
-    assert ours.log_evidence_ == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-4)
-    fresh = rng.normal(size=(5, 6))
-    # scikit-learn averages the logistic by five error functions: equal to about 1e-3.
-    np.testing.assert_allclose(ours.predict_proba(fresh), peer.predict_proba(fresh), atol=3e-3)
 
 
 def test_ep_and_laplace_estimators_agree_in_the_main(rng):

@@ -22,8 +22,8 @@ from voxprior.decision import (
     apply_temperature,
     fit_temperature,
 )
-from voxprior.decision.heldout import held_out_log_scores
-from voxprior.decision.temperature import temperature_objective
+from voxprior.decision.calibration import temperature_objective
+from voxprior.decision.held_out import held_out_log_scores
 
 
 @parametrize_with_checks([TemperatureCalibrated(LogisticRegression())])

@@ -1,4 +1,4 @@
-"""The softmax model: worked examples, a dense oracle, the binary model, gradients, averages."""
+"""Laplace's method, two classes and softmax: worked examples, dense oracle, gradients, peers."""
 
 import numpy as np
 import pytest
@@ -6,29 +6,85 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
-from voxprior.models.gaussian.averaging import (
-    average_softmax,
-    choose_rule,
-    probability,
-    quadrature_rule,
-    random_rule,
-    sobol_rule,
-)
-from voxprior.models.gaussian.binary import latent_moments
-from voxprior.models.gaussian.laplace import laplace
-from voxprior.models.gaussian.multiclass import (
+from voxprior.models.gaussian import GPClassifier
+from voxprior.models.gaussian.laplace import (
     class_precision,
+    laplace,
+    laplace_gradient,
+    latent_moments,
     softmax_gradient,
     softmax_laplace,
     softmax_moments,
 )
+from voxprior.models.gaussian.prediction import average_softmax, probability, quadrature_rule
 
+# Four scans of two voxels, and one new scan; linear kernel with bias, two or three classes.
 X = np.array([[1, 0], [0.5, 1], [-1, 0.5], [-0.5, -1]])
 K = X @ X.T + 1
+sign = np.array([1.0, -1.0, -1.0, 1.0])
 onehot = np.eye(3)[[0, 1, 2, 1]]
 new = np.array([[0.8, 0.3]])
 K_new, k_new = new @ X.T + 1, (new**2).sum(axis=1) + 1
+
+
+def test_laplace_worked_example():
+    """Mode, evidence and prediction of the four scans above, logistic."""
+    fit = laplace(K, sign)
+    np.testing.assert_allclose(fit.f, [0.425822, -0.605774, -0.746414, 0.707203], atol=1e-6)
+    assert fit.log_evidence == pytest.approx(-2.901800, abs=1e-6)
+    mean, variance = latent_moments(fit, K_new, k_new)
+    assert mean[0] == pytest.approx(0.097588, abs=1e-6)
+    assert variance[0] == pytest.approx(0.941506, abs=1e-6)
+    assert probability(mean, variance, "logistic")[0] == pytest.approx(0.520335, abs=1e-6)
+
+
+def test_laplace_gradient_worked_example():
+    """Derivative of the evidence by the log scale of the kernel."""
+    gradient = laplace_gradient(laplace(K, sign), K, sign, 2 * K[None])
+    assert gradient[0] == pytest.approx(-0.145763, abs=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", ["logistic", "probit"])
+def test_laplace_gradient_against_differences(rng, likelihood):
+    Z, t = rng.normal(size=(8, 3)), rng.choice([-1.0, 1.0], size=8)
+    parts = np.array([Z @ Z.T, np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(-1))])
+
+    def evidence(theta):
+        return laplace(np.einsum("p,pij->ij", np.exp(theta), parts), t, likelihood)
+
+    theta = np.array([0.3, 0.8])
+    G = np.einsum("p,pij->ij", np.exp(theta), parts)
+    dK = np.exp(theta)[:, None, None] * parts
+    exact = laplace_gradient(evidence(theta), G, t, dK, likelihood)
+    for k in range(2):
+        step = np.eye(2)[k] * 1e-5
+        rise = evidence(theta + step).log_evidence - evidence(theta - step).log_evidence
+        assert exact[k] == pytest.approx(rise / 2e-5, rel=1e-5, abs=1e-8)
+
+
+def test_rounding_is_forgiven_and_indefinite_kernels_are_not(rng):
+    Z = rng.normal(size=(30, 3))
+    low_rank = 1e20 * (Z @ Z.T)
+    assert np.isfinite(laplace(low_rank, np.sign(Z[:, 0])).log_evidence)
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        laplace(-9.0 * np.eye(4), sign)
+
+
+def test_estimator_agrees_with_scikit_learn(rng):
+    Z = rng.normal(size=(30, 6))
+    t = (Z @ rng.normal(size=6) + rng.normal(size=30) > 0).astype(int)
+    ours = GPClassifier(
+        likelihood="logistic", center=False, normalize=False, unseen_variance=1.0, offset=1.0
+    ).fit(Z, t)
+    kernel = ConstantKernel(1.0, (1e-5, 1e5)) * DotProduct(1.0, "fixed")
+    peer = GaussianProcessClassifier(kernel, n_restarts_optimizer=2, random_state=0).fit(Z, t)
+    assert ours.log_evidence_ == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-4)
+    fresh = rng.normal(size=(5, 6))
+    # scikit-learn averages the logistic by five error functions: equal to about 1e-3.
+    np.testing.assert_allclose(ours.predict_proba(fresh), peer.predict_proba(fresh), atol=3e-3)
 
 
 def dense(K, onehot, K_new=None, k_new=None):
@@ -69,8 +125,8 @@ def dense(K, onehot, K_new=None, k_new=None):
     return f.reshape(C, n).T, log_q, Q.T @ a, np.diag(prior) - Q.T @ inner @ Q
 
 
-def test_worked_example():
-    """GP-2."""
+def test_softmax_worked_example():
+    """Mode, evidence and prediction of the four scans above, three classes."""
     fit = softmax_laplace(K, onehot)
     expected = [
         [0.463871, 0.331494, -0.795365],
@@ -90,7 +146,7 @@ def test_worked_example():
 
 
 def test_two_classes_equal_the_binary_model_with_twice_the_kernel():
-    """GP-3."""
+    """A softmax of two functions depends on their difference, of variance 2 K."""
     labels = np.array([0, 1, 1, 0])
     fit = softmax_laplace(K, np.eye(2)[labels])
     binary = laplace(2 * K, np.where(labels == 0, 1.0, -1.0))
@@ -108,15 +164,15 @@ def test_two_classes_equal_the_binary_model_with_twice_the_kernel():
     assert p == pytest.approx(probability(m, v, "logistic")[0], abs=1e-7)
 
 
-def test_gradient_worked_example():
-    """GP-4."""
+def test_softmax_gradient_worked_example():
+    """Derivative of the evidence by the log scale of the shared kernel."""
     gradient = softmax_gradient(softmax_laplace(K, onehot), K, onehot, 2 * K[None])
     assert gradient[0] == pytest.approx(-1.405591, abs=1e-6)
 
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(2, 6), st.integers(2, 4), st.booleans(), st.integers(0, 10**6))
-def test_fast_equals_dense(n, C, shared, seed):
+def test_softmax_equals_dense_matrices(n, C, shared, seed):
     rng = np.random.default_rng(seed)
     Z, z = rng.normal(size=(n, 3)), rng.normal(size=(1, 3))
     scale = np.ones(1) if shared else rng.uniform(0.3, 2, size=C)
@@ -135,7 +191,7 @@ def test_fast_equals_dense(n, C, shared, seed):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_gradient_against_differences(rng, shared):
+def test_softmax_gradient_against_differences(rng, shared):
     n, C = 7, 3
     Z = rng.normal(size=(n, 2))
     parts = np.array([Z @ Z.T + 1, np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(-1))])
@@ -186,47 +242,12 @@ def test_latents_sum_to_zero_and_classes_are_exchangeable(rng):
     np.testing.assert_allclose(q, p[:, order], atol=1e-5)
 
 
-def test_vanishing_kernel_gives_chance():
+def test_softmax_of_a_vanishing_kernel_gives_chance():
     fit = softmax_laplace(1e-12 * K, onehot)
     assert fit.log_evidence == pytest.approx(-4 * np.log(3), rel=1e-8)
 
 
-def test_shift_of_all_latents_changes_no_probability(rng):
-    mean, root = rng.normal(size=(3, 4)), rng.normal(size=(3, 4, 4))
-    covariance = root @ root.transpose(0, 2, 1)
-    for rule in (sobol_rule(4, 256, 0), random_rule(4, 500, 0)):
-        p = average_softmax(mean, covariance, rule)
-        np.testing.assert_allclose(average_softmax(mean + 5.0, covariance, rule), p, rtol=1e-9)
-        np.testing.assert_allclose(p.sum(axis=1), 1)
-
-
-@pytest.mark.parametrize("C", [3, 5, 8])
-def test_sobol_beats_plain_draws(rng, C):
-    mean, root = rng.normal(size=(5, C)), rng.normal(size=(5, C, C))
-    covariance = root @ root.transpose(0, 2, 1)
-    truth = average_softmax(mean, covariance, sobol_rule(C, 2**16, 7))
-    sobol = average_softmax(mean, covariance, choose_rule("sobol", C, 1024, 0))
-    plain = np.mean(
-        [
-            np.abs(average_softmax(mean, covariance, random_rule(C, 1024, s)) - truth).max()
-            for s in range(5)
-        ]
-    )
-    assert np.abs(sobol - truth).max() < 5e-3
-    assert np.abs(sobol - truth).max() < 0.5 * plain
-
-
-def test_a_scan_alone_gets_the_same_probabilities(rng):
-    mean, root = rng.normal(size=(6, 5)), rng.normal(size=(6, 5, 5))
-    covariance = root @ root.transpose(0, 2, 1)
-    rule = sobol_rule(5, 512, 3)
-    batch = average_softmax(mean, covariance, rule)
-    for i in range(6):
-        alone = average_softmax(mean[i : i + 1], covariance[i : i + 1], rule)
-        np.testing.assert_allclose(np.log(alone[0]), np.log(batch[i]), rtol=1e-9)
-
-
-def test_mode_is_a_maximum(rng):
+def test_softmax_mode_is_a_maximum(rng):
     """No small move of the latent values raises the concave objective."""
     Z = rng.normal(size=(8, 8))
     G, target = Z @ Z.T + np.eye(8), np.eye(4)[rng.integers(4, size=8)]

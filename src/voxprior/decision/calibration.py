@@ -10,20 +10,18 @@ held-out scans, under a stated prior: log T is normal around 0 (T = 1 believes t
 
 The prior is one term against m scans: it decides where few scans are all right (the likelihood
 alone would then sharpen without end) and fades as scans come in. It may be switched off from 5
-scans a class on. Its two sides differ because being right about handfuls proves little, while log-
-likelihoods of many voxels are off by orders of magnitude; on 400 simulated, correlated voxels at 2
-to 10 scans a class this prior had the lowest test log-loss (geometric mean .653) of ten normal,
-Cauchy and Student priors (.659 to .702) over nearest centroids and strong and weak logistic
+scans per class on. Its two sides differ because being right about handfuls proves little, while
+log-likelihoods of many voxels are off by orders of magnitude; on 400 simulated, correlated voxels
+at 2 to 10 scans per class this prior had the lowest test log-loss (geometric mean .653) of ten
+normal, Cauchy and Student priors (.659 to .702) over nearest centroids and strong and weak logistic
 regressions. The order of the classes never changes.
 
-========  ==================  ==================================================
-symbol    variable            shape
-========  ==================  ==================================================
-s         log_scores          (m, C)
-y         code                (m,) index of the true class
-T         temperature         positive number
-σ         prior_sd            (sharper, softer), or None for no prior
-========  ==================  ==================================================
+| symbol | variable | shape |
+|---|---|---|
+| s | `log_scores` | (m, C) |
+| y | `code` | (m,) index of the true class |
+| T | `temperature` | positive number |
+| σ | `prior_sd` | (sharper, softer), or None for no prior |
 
 References
 ----------
@@ -42,8 +40,8 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from voxprior.decision.heldout import held_out_log_scores, inner_split, log_scores
-from voxprior.decision.wrapping import WrappedClassifier
+from voxprior.decision.base import WrappedClassifier
+from voxprior.decision.held_out import held_out_log_scores, inner_split, log_scores
 
 # log T is looked for in this range: raw log-likelihoods of 10^6 voxels need T of a few thousand.
 LOG_T = np.linspace(-7.0, 14.0, 106)
@@ -86,8 +84,8 @@ def fit_temperature(log_scores, code, *, prior_sd=PRIOR_SD) -> Temperature:
     counts = np.bincount(code, minlength=np.shape(log_scores)[1])
     if prior_sd is None and counts.min() < FEW_SCANS:
         raise ValueError(
-            f"Below {FEW_SCANS} held-out scans a class the temperature needs a prior: set "
-            f"prior_sd. Got {counts.tolist()} scans a class."
+            f"Below {FEW_SCANS} held-out scans per class the temperature needs a prior: set "
+            f"prior_sd. Got {counts.tolist()} scans per class."
         )
     if prior_sd is not None and (np.shape(prior_sd) != (2,) or min(prior_sd) <= 0):
         raise ValueError(
@@ -127,7 +125,7 @@ class TemperatureCalibrated(WrappedClassifier):
         else up to 5 stratified folds.
     prior_sd : (float, float) or None, default=(1.0, 3.0)
         Standard deviations of the prior of log T around 0, for T < 1 and T > 1; None switches it
-        off, which is refused below 5 scans a class.
+        off, which is refused below 5 scans per class.
 
     Attributes
     ----------

@@ -1,47 +1,50 @@
 """GPClassifier: a Gaussian process classifier whose hyper-parameters maximise its evidence."""
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from voxprior.algebra import blas_threads_for
-from voxprior.models.gaussian.averaging import (
+from voxprior.errors import InputError, option
+from voxprior.models.base import VoxelClassifier
+from voxprior.models.gaussian.base import LINEAR, GaussianProcess, against_rest
+from voxprior.models.gaussian.covariance import n_parameters
+from voxprior.models.gaussian.evidence import BinaryEvidence, SoftmaxEvidence
+from voxprior.models.gaussian.laplace import (
+    BinaryPosterior,
+    SoftmaxPosterior,
+    class_precision,
+    latent_moments,
+    site_matrix,
+    softmax_moments,
+)
+from voxprior.models.gaussian.prediction import (
     average_softmax,
     choose_rule,
+    choose_unseen_variance,
     class_probabilities,
+    left_out,
+    pseudo_inverse_root,
 )
-from voxprior.models.gaussian.binary import BinaryPosterior, latent_moments, site_matrix
-from voxprior.models.gaussian.evidence import Optimum
-from voxprior.models.gaussian.gram import span_root
-from voxprior.models.gaussian.kernels import n_parameters
-from voxprior.models.gaussian.multiclass import SoftmaxPosterior, class_precision, softmax_moments
-from voxprior.models.gaussian.objectives import (
-    BinaryEvidence,
-    SoftmaxEvidence,
-)
-from voxprior.models.gaussian.process import GaussianProcess
-from voxprior.models.gaussian.similarity import LINEAR
-from voxprior.models.gaussian.span import left_out, share_beyond
 
 
-class GPClassifier(ClassifierMixin, GaussianProcess):
+class GPClassifier(VoxelClassifier, GaussianProcess):
     """Gaussian process classifier: probit by EP, or the true softmax model by Laplace's method.
 
-    Latent functions f ~ GP(0, k) behind a probit (one a class, each against the rest, beyond two
+    Latent functions f ~ GP(0, k) behind a probit (one per class, each against the rest, beyond two
     classes), or behind one softmax over all classes. After one pass over the voxels all work is
     on the n x n Gram matrix. Hyper-parameters maximise the evidence log p(y | θ).
 
     Parameters
     ----------
     kernel : {"linear", "poly", "rbf", "precomputed"} or list of these
-        Covariance of the latent functions; a list is a sum with one scale a term. "precomputed"
+        Covariance of the latent functions; a list is a sum with one scale per term. "precomputed"
         takes the Gram matrix as X and treats it as "linear" does (several side by side).
     likelihood : {"auto", "logistic", "probit"}
         "auto" is probit with EP and logistic (softmax) with Laplace. Probit is binary: more than
@@ -52,11 +55,11 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     optimize : bool
         Maximise the evidence; otherwise keep `theta`.
     regions : array (n_features,), optional
-        Region label of every feature: one kernel a region, each with its own scale.
+        Region label of every feature: one kernel per region, each with its own scale.
     per_class : bool
-        One set of hyper-parameters a class (softmax only).
+        One set of hyper-parameters per class (softmax only).
     theta : array, optional
-        Log hyper-parameters to start from: (log s[, log ℓ]) a kernel; zeros by default.
+        Log hyper-parameters to start from: (log s[, log ℓ]) per kernel; zeros by default.
     n_restarts : int
         Further climbs from random starts.
     max_evals : int, optional
@@ -70,10 +73,11 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     normalize : bool
         Divide every Gram matrix by the mean of its training diagonal: the unit of X does not
         matter.
-    span : {"auto", True, False}
-        Whether the weights of a linear kernel vary beyond the span of the training scans, where
-        nothing can be learned: True, they do not; False, they do as elsewhere; "auto" takes the
-        share of that variance that predicts left-out training scans best (softmax: as True).
+    unseen_variance : "auto" or float
+        Weight, from 0 to 1, of the prior variance in directions that no training scan has, where
+        nothing can be learned (linear kernels). 0: a new scan is judged by what training has seen
+        of it; 1: the prior is the same in all directions, which blurs probabilities; "auto" takes
+        the weight that predicts left-out training scans best (softmax: 0).
     offset, degree : float, int
         c and d of the kernels s²(c + g) and s²(c + g)^d; PRoNTo has c = 1 beside raw scans.
     averaging : {"auto", "quadrature", "sobol", "random", "mode"}
@@ -95,9 +99,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     latent_ : array (n, C)
         Latent values of the training scans; two classes: −f/2 and f/2, their difference is f.
     theta_ : array
-        Log hyper-parameters; one row a class where they differ.
-    beyond_ : float
-        Share of the variance beyond the span that the latent functions were given.
+        Log hyper-parameters; one row per class where they differ.
+    unseen_variance_ : float
+        The weight that the variance in unseen directions was given.
     dual_coef_ : array (n, C) or (n, 1)
         a with f = K a.
     kernel_share_ : array (M,) or (C, M)
@@ -126,7 +130,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         "inference": [StrOptions({"auto", "laplace", "ep", "pronto"})],
         "per_class": ["boolean"],
         "averaging": [StrOptions({"auto", "quadrature", "sobol", "random", "mode"})],
-        "span": [StrOptions({"auto"}), "boolean"],
+        "unseen_variance": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
         "n_draws": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -146,7 +150,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         hyperprior=None,
         center=True,
         normalize=True,
-        span="auto",
+        unseen_variance="auto",
         offset=0.1,
         degree=2,
         averaging="auto",
@@ -167,7 +171,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         self.hyperprior = hyperprior
         self.center = center
         self.normalize = normalize
-        self.span = span
+        self.unseen_variance = unseen_variance
         self.offset = offset
         self.degree = degree
         self.averaging = averaging
@@ -182,7 +186,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
             inference="pronto",
             offset=1.0,
             normalize=False,
-            span=False,
+            unseen_variance=1.0,
             max_evals=20,
             bounds=(-20.0, 20.0),
             averaging="random",
@@ -199,8 +203,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         X : array (n, n_features), memory map or dask array; Gram matrix if precomputed
         y : array (n,)
         """
-        X = self._read(X, reset=True)
-        codes = self._encode(X, y)
+        X, codes = self._read(X, reset=True), self._encode(y)
+        check_consistent_length(X, codes)
         self.likelihood_, self.inference_ = self._model(len(self.classes_))
         self.codes_ = codes
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -211,40 +215,24 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
     def _learn(self, gram: np.ndarray, codes: np.ndarray) -> None:
         """All that depends on the scans through their Gram matrices alone."""
-        self.span_roots_ = [
-            span_root(one) if kernel.shape in LINEAR and self.span else None
-            for one, kernel in zip(gram, self._kernels())
-        ]
         problems = self._problems(gram, codes)
         copies = len(self.classes_) if self.per_class and self._softmax else 1
         start = self._start(copies * n_parameters(self._kernels()))
         optima = [self._climb(problem, start) for problem in problems]
         fits = [problem.posterior(o.theta) for problem, o in zip(problems, optima)]
         self.posteriors_ = [fit._asdict() for fit in fits]
-        self.beyond_ = self._share_beyond(problems, fits, optima)
         self.log_evidence_ = float(sum(fit.log_evidence for fit in fits))
         self.evidence_path_ = np.concatenate([optimum.path for optimum in optima])
-        theta = np.array([optimum.theta for optimum in optima])
-        theta = theta.reshape(copies, -1) if copies > 1 else theta
-        self.theta_ = theta if len(theta) > 1 else theta[0]
-        share = np.array([self._share(row) for row in theta])
-        self.kernel_share_ = share if len(share) > 1 else share[0]
+        thetas = np.array([optimum.theta for optimum in optima])
+        self._weigh_unseen_variance(problems, fits, thetas)
+        thetas = thetas.reshape(copies, -1) if copies > 1 else thetas
+        self.theta_ = thetas if len(thetas) > 1 else thetas[0]
+        shares = np.array([self._kernel_shares(theta) for theta in thetas])
+        self.kernel_share_ = shares if len(shares) > 1 else shares[0]
         a, f = (np.array([fit[name] for fit in self.posteriors_]) for name in ("a", "f"))
         self.dual_coef_ = a[0] if self._softmax else a.T
         f = f[0] if self._softmax else f.T
         self.latent_ = np.hstack([-f / 2, f / 2]) if f.shape[1] == 1 else f
-
-    def _encode(self, X: Any, y: Any) -> np.ndarray:
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs scans of at least 2 classes to learn from; got 1 "
-                f"class ({self.classes_[0]!r}). Check the labels, or stratify the folds."
-            )
-        return codes
 
     def _model(self, n_classes: int) -> tuple[str, str]:
         """Likelihood and inference with "auto" made definite."""
@@ -256,13 +244,18 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         if likelihood == "auto":
             likelihood = "probit" if inference == "ep" else "logistic"
         if (likelihood, inference) == ("logistic", "ep"):
-            raise ValueError(
-                "Expectation propagation is for likelihood='probit', where its moments are exact; "
-                "use inference='laplace' with likelihood='logistic'."
+            raise InputError(
+                "Expectation propagation does not take this likelihood",
+                expected=f"{option('likelihood', 'probit')}, where its moments are exact",
+                got=option("likelihood", "logistic"),
+                remedy=f"Set {option('inference', 'laplace')} for the logistic",
             )
         if self.averaging == "quadrature" and n_classes > 3:
-            raise ValueError(
-                f"averaging='quadrature' is for up to 3 classes, got {n_classes}: use 'sobol'."
+            raise InputError(
+                f"{option('averaging', 'quadrature')} does not reach this far",
+                expected="up to 3 classes",
+                got=str(n_classes),
+                remedy=f"Set {option('averaging', 'sobol')}",
             )
         return likelihood, inference
 
@@ -275,22 +268,25 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         kernels, n_classes = self._kernels(), len(self.classes_)
         if self._softmax:
             return [SoftmaxEvidence(kernels, gram, np.eye(n_classes)[codes], self.per_class)]
-        positives = [1] if n_classes == 2 else range(n_classes)
-        signs = [np.where(codes == c, 1.0, -1.0) for c in positives]
         model = (self.likelihood_, self.inference_)
+        signs = against_rest(codes, n_classes)
         return [BinaryEvidence(kernels, gram, sign, *model) for sign in signs]
 
-    def _share_beyond(self, problems: list, fits: list, optima: list[Optimum]) -> float:
-        if (
-            self.span == "auto"
-            and not self._softmax
-            and any(r is not None for r in self.span_roots_)
-        ):
-            K = [problem.covariance(optimum.theta) for problem, optimum in zip(problems, optima)]
-            return share_beyond(
-                [left_out(*each) for each in zip(fits, K)], self.codes_, self.likelihood_
-            )
-        return 0.0 if self.span else 1.0
+    def _weigh_unseen_variance(self, problems: list, fits: list, thetas: np.ndarray) -> None:
+        """Set what tells seen from unseen variance per kernel, and the weight of the latter."""
+        given = self.unseen_variance
+        self.gram_inverse_roots_ = [
+            pseudo_inverse_root(gram) if kernel.name in LINEAR and given != 1 else None
+            for gram, kernel in zip(self.gram_, self._kernels())
+        ]
+        if given != "auto":
+            self.unseen_variance_ = float(given)
+        elif self._softmax or all(root is None for root in self.gram_inverse_roots_):
+            self.unseen_variance_ = 0.0
+        else:
+            K = [problem.covariance(theta) for problem, theta in zip(problems, thetas)]
+            outs = [left_out(*each) for each in zip(fits, K)]
+            self.unseen_variance_ = choose_unseen_variance(outs, self.codes_, self.likelihood_)
 
     def predict_latent(
         self, X: Any, diagonal: np.ndarray | None = None
@@ -303,12 +299,11 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
             (n_new,) each for two classes; softmax (n_new, C) and covariance (n_new, C, C); one
             against the rest (n_new, C) each.
         """
-        check_is_fitted(self)
-        cross, norms = self._cross_gram(self._read(X, reset=False), diagonal)
-        for m, root in enumerate(self.span_roots_):
+        cross, norms = self._cross_gram(self._new_scans(X), diagonal)
+        for m, root in enumerate(self.gram_inverse_roots_):
             if root is not None:
-                inside = ((cross[m] @ root) ** 2).sum(axis=1)
-                norms[m] = inside + self.beyond_ * (norms[m] - inside)
+                seen = ((cross[m] @ root) ** 2).sum(axis=1)
+                norms[m] = seen + self.unseen_variance_ * (norms[m] - seen)
         pairs = [self._covariance_to(theta, cross, norms) for theta in np.atleast_2d(self.theta_)]
         if self._softmax:
             K, k = pairs[0] if len(pairs) == 1 else map(np.array, zip(*pairs))
@@ -336,15 +331,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
             rule = choose_rule(self.averaging, len(self.classes_), self.n_draws, self.seed_)
             return average_softmax(mean, variance, rule)
         return class_probabilities(mean, variance, self.likelihood_)
-
-    def predict_log_proba(self, X: Any, diagonal: np.ndarray | None = None) -> np.ndarray:
-        """Logarithm of `predict_proba`."""
-        return np.log(np.maximum(self.predict_proba(X, diagonal), np.finfo(float).tiny))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Most probable class; ties go to the first."""
-        check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def evidence_surface(
         self, first, second=None, parameters=(0, 1), positive: int = 0

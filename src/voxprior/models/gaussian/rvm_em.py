@@ -1,4 +1,4 @@
-"""Relevance vector machines by re-estimation: EM and MacKay updates, in the dual form.
+"""Relevance vector machines: the model in its dual form, and EM and MacKay re-estimation.
 
     f = Φw,  w_i ~ N(0, v_i),  v_i = 1/α_i          a weight of every sample or voxel, most v_i → 0
     regression      t = f + ε:  C = σ²I + ΦVΦᵀ,  R = C⁻¹,          r = C⁻¹t
@@ -9,37 +9,111 @@
     MacKay   1/α_i ← μ_i²/γ_i = v_iQ_i²/S_i,                 σ² ← ‖t − Φμ‖²/(N − Σγ)
 
 with t − Φμ = σ²r. EM never lowers the evidence. Written in v a pruned weight is simply v_i = 0;
-for M ≫ n (voxels) the M x M posterior never exists. With a softmax the C weights of one column
-share v_i, and Q_i², S_i are means over the C − 1 classes that are free.
+for M ≫ n (voxels) the M x M posterior never exists, and X is read block by block and never copied
+whole. With a softmax the C weights of one column share v_i, and Q_i², S_i are means over the C − 1
+classes that are free.
 
-==========  ==================  ============
-symbol      variable            shape
-==========  ==================  ============
-v           v                   (M,)
-r           residual            (n, K), K = 1 or C
-R           precision           (K, n, n)
-σ²          noise               scalar
-==========  ==================  ============
+| symbol | variable | shape |
+|---|---|---|
+| Φ = [X − x̄, 1] or [K, 1] | `Basis` | (n, M) |
+| v | `v` | (M,) |
+| r | `residual` | (n, K), K = 1 or C |
+| R | `precision` | (K, n, n) |
+| σ² | `noise` | scalar |
 
 Reference: M. E. Tipping, JMLR 1 (2001) 211-244; D. J. C. MacKay, Neural Computation 4 (1992)
 415-447.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from voxprior.models.gaussian.basis import Basis
-from voxprior.models.gaussian.binary import factorise, inverse_of, site_matrix
-from voxprior.models.gaussian.laplace import laplace, logistic
-from voxprior.models.gaussian.multiclass import class_precision, softmax_laplace
+from voxprior.models.gaussian.covariance import cholesky_factor, inverse_from_factor
+from voxprior.models.gaussian.gram import read_block, voxel_blocks
+from voxprior.models.gaussian.laplace import (
+    class_precision,
+    laplace,
+    logistic,
+    site_matrix,
+    softmax_laplace,
+)
 from voxprior.models.gaussian.regression import LOG_2PI
 
-# Share of the variance below which a column is dropped; free of the units of Φ and t.
-PRUNE_SHARE = 1e-6
-# Least noise, as a share of the variance of t: with more columns than scans the evidence grows
-# without end as σ → 0, so that its maximum is no answer.
+# Part of the variance below which a column is dropped; free of the units of Φ and t.
+PRUNED_PART = 1e-6
+# Least noise, as a part of the variance of t: with more columns than scans the evidence grows
+# without end as σ → 0, so that its maximum is not an answer.
 LEAST_NOISE = 1e-3
+
+
+class Basis:
+    """Columns of X (or of a kernel matrix), optionally centred, and a last column of ones.
+
+    Parameters
+    ----------
+    X : array (n, m), memory map or dask array
+    means : array (m,), optional
+        Subtracted from the columns.
+    bias : bool
+        Append a column of ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> basis = Basis(np.array([[1.0, 2.0], [3.0, 5.0]]))
+    >>> basis.project(np.ones(2))
+    array([4., 7., 2.])
+    """
+
+    def __init__(self, X: Any, means: np.ndarray | None = None, bias: bool = True):
+        self.X, self.means, self.bias = X, means, bias
+        self.n_rows = X.shape[0]
+        self.n_columns = X.shape[1] + int(bias)
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Consecutive column blocks as float64."""
+        for block in voxel_blocks(self.n_rows, self.X.shape[1]):
+            part = read_block(self.X, block)
+            yield block, part if self.means is None else part - self.means[block]
+        if self.bias:
+            yield slice(self.n_columns - 1, self.n_columns), np.ones((self.n_rows, 1))
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """Φ[:, index] as float64."""
+        index = np.asarray(index, dtype=int)
+        out = np.ones((self.n_rows, len(index)))
+        inside = index < self.X.shape[1]
+        part = np.asarray(self.X[:, index[inside]], dtype=np.float64)
+        out[:, inside] = part if self.means is None else part - self.means[index[inside]]
+        return out
+
+    def project(self, u: np.ndarray) -> np.ndarray:
+        """Φᵀu for a vector or a matrix u."""
+        out = np.empty((self.n_columns, *u.shape[1:]))
+        for block, part in self.blocks():
+            out[block] = part.T @ u
+        return out
+
+    def energy(self, R: np.ndarray) -> np.ndarray:
+        """Diagonal of ΦᵀRΦ for a matrix R (n, n) or a diagonal R (n,)."""
+        out = np.empty(self.n_columns)
+        for block, part in self.blocks():
+            moved = R[:, None] * part if R.ndim == 1 else R @ part
+            out[block] = np.einsum("ij,ij->j", part, moved)
+        return out
+
+    def covariance(self, v: np.ndarray) -> np.ndarray:
+        """Φ diag(v) Φᵀ, reading only columns with v > 0."""
+        used = np.flatnonzero(v)
+        if len(used) <= 4 * self.n_rows:
+            part = self.columns(used)
+            return (part * v[used]) @ part.T
+        total = np.zeros((self.n_rows, self.n_rows))
+        for block, part in self.blocks():
+            total += (part * v[block]) @ part.T
+        return total
 
 
 class State(NamedTuple):
@@ -72,8 +146,8 @@ class GaussianTargets:
     def state(self, K: np.ndarray, latent: np.ndarray | None) -> State:
         """Exact posterior for the covariance K = ΦVΦᵀ."""
         n = len(self.t)
-        L = factorise(K + self.noise * np.eye(n))
-        R = inverse_of(L)
+        L = cholesky_factor(K + self.noise * np.eye(n))
+        R = inverse_from_factor(L)
         r = R @ self.t
         evidence = -0.5 * self.t @ r - np.log(np.diag(L)).sum() - 0.5 * n * LOG_2PI
         return State(r[:, None], R[None], float(evidence), (self.t - self.noise * r)[:, None])
@@ -156,7 +230,8 @@ def reestimate(
     v : array (M,), optional
         Variances to start from; by default all columns share the variance of the targets equally.
     max_iter, tol : int, float
-        Stop when the evidence changes by less than `tol` nats a scan, or after `max_iter` updates.
+        Stop when the evidence changes by less than `tol` nats per scan, or after `max_iter`
+        updates.
     """
     power = basis.energy(np.full(basis.n_rows, 1.0 / basis.n_rows))
     safe = np.where(power > 0, power, 1.0)
@@ -169,7 +244,7 @@ def reestimate(
         if isinstance(targets, GaussianTargets) and targets.learn:
             targets.update_noise(state.residual, float(v @ S), rule)
         v = update_variances(v, Q2, S, rule)
-        v = np.where(v * power < PRUNE_SHARE * targets.scale, 0.0, v)
+        v = np.where(v * power < PRUNED_PART * targets.scale, 0.0, v)
         state = targets.state(basis.covariance(v), state.latent)
         path.append(state.log_evidence)
         if abs(path[-1] - path[-2]) < tol * basis.n_rows:

@@ -13,10 +13,11 @@ from sklearn.base import clone
 from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
-TINY = np.finfo(float).tiny
+from voxprior.algebra import floored_log
+from voxprior.errors import InputError, option
+from voxprior.labels import encode
 
 
 class HeldOut(NamedTuple):
@@ -32,9 +33,9 @@ def log_scores(estimator, X) -> np.ndarray:
     if hasattr(estimator, "predict_log_proba"):
         with np.errstate(divide="ignore"):
             scores = np.asarray(estimator.predict_log_proba(X), dtype=float)
-        return np.where(np.isneginf(scores), np.log(TINY), scores)
+        return np.where(np.isneginf(scores), floored_log(0.0), scores)
     if hasattr(estimator, "predict_proba"):
-        return np.log(np.clip(np.asarray(estimator.predict_proba(X), dtype=float), TINY, None))
+        return floored_log(estimator.predict_proba(X))
     values = np.asarray(estimator.decision_function(X), dtype=float)
     if values.ndim == 1:
         return np.column_stack([np.zeros(len(values)), values])
@@ -49,9 +50,10 @@ def inner_split(y, groups=None, cv=None):
         return LeaveOneGroupOut()
     smallest = int(np.unique(y, return_counts=True)[1].min())
     if smallest < 2:
-        raise ValueError(
-            "Holding out scans inside the training data needs two scans of every class. "
-            "Got a class with one."
+        raise InputError(
+            "Scans cannot be held out inside the training data",
+            expected="two scans of every class at least",
+            got="a class with one",
         )
     return StratifiedKFold(min(5, smallest))
 
@@ -62,23 +64,21 @@ def held_out_log_scores(
     """Log-scores of every scan by fits that did not see it (nor its group)."""
     y = column_or_1d(y, warn=True)
     X, y, groups = indexable(X, y, groups)
-    check_classification_targets(y)
-    classes = np.unique(y)
-    if len(classes) < 2:
-        raise ValueError(f"At least two classes are needed. Got one class, {classes.tolist()}.")
+    classes, all_codes = encode(y)
     scores, codes, samples = [], [], []
     for train, test in inner_split(y, groups, cv).split(X, y, groups):
         missing = np.setdiff1d(classes, y[train])
         if len(missing):
-            raise ValueError(
+            raise InputError(
                 f"A fold inside the training data has no scan of class {missing.tolist()} to train "
-                "on: give a cv that keeps every class, or more groups."
+                "on",
+                remedy=f"Give a {option('cv')} that keeps every class, or more groups",
             )
         X_train, y_train = _safe_split(estimator, X, y, train)
         X_test, _ = _safe_split(estimator, X, y, test, train)
         params = _check_method_params(X, fit_params or {}, train)
         model = clone(estimator).fit(X_train, y_train, **params)
         scores.append(log_scores(model, X_test))
-        codes.append(np.searchsorted(classes, y[test]))
+        codes.append(all_codes[test])
         samples.append(test)
     return HeldOut(np.concatenate(scores), np.concatenate(codes), np.concatenate(samples))

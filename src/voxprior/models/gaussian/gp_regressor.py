@@ -3,14 +3,14 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.base import _fit_context
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from voxprior.algebra import blas_threads_for
-from voxprior.models.gaussian.binary import inverse_of
-from voxprior.models.gaussian.kernels import covariance
-from voxprior.models.gaussian.objectives import RegressionEvidence
-from voxprior.models.gaussian.process import GaussianProcess
+from voxprior.models.base import VoxelRegressor
+from voxprior.models.gaussian.base import GaussianProcess
+from voxprior.models.gaussian.covariance import inverse_from_factor
+from voxprior.models.gaussian.evidence import RegressionEvidence
 from voxprior.models.gaussian.regression import (
     Moments,
     Regression,
@@ -25,7 +25,7 @@ from voxprior.models.gaussian.regression import (
 RATIOS = (1e-7, 1e7)
 
 
-class GPRegressor(RegressorMixin, GaussianProcess):
+class GPRegressor(VoxelRegressor, GaussianProcess):
     """Gaussian process regression; scale and noise maximise the evidence, exactly and globally.
 
     y = f(x) + ε with f ~ GP(mean, k). One eigendecomposition of the Gram matrix serves all scales
@@ -110,11 +110,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit by maximising the evidence."""
-        X = self._read(X, reset=True)
-        y = column_or_1d(y, warn=True).astype(float)
+        X, y = self._read(X, reset=True), self._targets(y)
         check_consistent_length(X, y)
-        if not np.isfinite(y).all():
-            raise ValueError("Input y contains NaN or infinity: remove these scans.")
         gram = self._fit_gram(X)
         self.y_mean_ = float(y.mean()) if self.center_targets else 0.0
         self.targets_ = y - self.y_mean_
@@ -125,7 +122,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         self.posterior_ = fit._asdict()
         self.log_evidence_, self.dual_coef_ = fit.log_evidence, fit.alpha[:, None]
         self.noise_ = float(np.exp(self.theta_[-1]))
-        self.kernel_share_ = self._share(self.theta_[:-1])
+        self.kernel_share_ = self._kernel_shares(self.theta_[:-1])
         self.latent_ = (self.targets_ - self.noise_**2 * fit.alpha)[:, None]
         return self
 
@@ -137,7 +134,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             # One line search for the common scale and the noise: the answer for one kernel of fixed
             # shape, the start of the climb for all others.
             is_scale = self._is_scale(len(start))[:-1]
-            K0 = covariance(self._kernels(), start[:-1], problem.gram, problem.rows, problem.rows)
+            K0 = problem.covariance(start[:-1])
             best = best_scale_and_noise(informative(spectrum(K0, self.targets_)), RATIOS)
             log_scale, log_noise = np.clip(best, *(self._limits() + np.log(spread)))
             start = np.append(log_scale * is_scale, log_noise)
@@ -158,8 +155,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         `include_noise=False` gives the deviation of the latent function instead. `diagonal` is
         k(x, x) of new scans for a precomputed kernel, by default the mean of the training diagonal.
         """
-        check_is_fitted(self)
-        cross, norms = self._cross_gram(self._read(X, reset=False), diagonal)
+        cross, norms = self._cross_gram(self._new_scans(X), diagonal)
         K, k = self._covariance_to(self.theta_[:-1], cross, norms)
         if not return_std:
             return K @ self.dual_coef_[:, 0] + self.y_mean_
@@ -182,6 +178,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     def voxel_maps(self) -> dict[str, np.ndarray]:
         """Maps "weight", "weight_sd" (linear kernels) and "pattern"."""
         check_is_fitted(self)
-        precision = inverse_of(self.posterior_["cholesky"])[None]
+        precision = inverse_from_factor(self.posterior_["cholesky"])[None]
         prior = self._weight_prior(self.theta_[:-1])
         return self._voxel_maps(self.dual_coef_, precision, prior, self.latent_, [""])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from voxprior.models.gaussian.basis import Basis
-from voxprior.models.gaussian.relevance import (
+from voxprior.models.gaussian.rvm_em import (
+    Basis,
     GaussianTargets,
     LogisticTargets,
     SoftmaxTargets,
@@ -13,7 +13,7 @@ from voxprior.models.gaussian.relevance import (
     sufficiency,
     update_variances,
 )
-from voxprior.models.gaussian.sequential import (
+from voxprior.models.gaussian.rvm_sequential import (
     best_moves,
     sequential_logistic,
     sequential_regression,
@@ -51,7 +51,7 @@ def one_step(rule):
 
 
 def test_worked_example():
-    """RVM-1."""
+    """One EM and one MacKay update of five scans and three columns from v = 1, σ² = 0.1."""
     state, v, targets = one_step("em")
     weights = Phi.T @ state.residual[:, 0]
     np.testing.assert_allclose(weights, [0.881257, 1.032917, -0.133466], atol=1e-6)
@@ -66,7 +66,7 @@ def test_worked_example():
 
 
 def test_fast_worked_example():
-    """RVM-2."""
+    """The sequential search on the same scans: the third column stays out."""
     fit = sequential_regression(Basis(Phi, bias=False), t, 0.1, tol=1e-14)
     np.testing.assert_allclose(1 / fit.v[:2], [1.180706, 0.943829], atol=2e-6)
     assert fit.v[2] == 0
@@ -193,7 +193,7 @@ def test_units_of_columns_do_not_matter(many, rule, rng):
 
 
 def test_cost_keeps_chance_columns_out(rng):
-    """With 20 voxels a scan the evidence alone takes many; paying log M leaves the true ones."""
+    """With 20 voxels per scan the evidence alone takes many; paying log M leaves the true ones."""
     X = rng.normal(size=(40, 800))
     target = X[:, 5] - X[:, 600] + 0.3 * rng.normal(size=40)
     free = sequential_regression(Basis(X), target)

@@ -1,0 +1,62 @@
+"""Class labels and their codes 0, 1, ...: checked and numbered here, whoever is given them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from voxprior.errors import InputError
+
+__all__ = ["Encoded", "check_two_classes", "encode", "known_codes"]
+
+
+class Encoded(NamedTuple):
+    """Sorted classes (C,), and the number of the class of each label (n,)."""
+
+    classes: NDArray
+    codes: NDArray[np.intp]
+
+
+def encode(y: Any) -> Encoded:
+    """Classes of labels to learn from, two at least, and their codes.
+
+    >>> encode(["b", "a", "b"]).codes
+    array([1, 0, 1])
+    """
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    check_two_classes(classes)
+    return Encoded(classes, codes)
+
+
+def check_two_classes(classes: NDArray) -> None:
+    """Refuse labels that leave nothing to tell apart."""
+    if len(classes) < 2:
+        raise InputError(
+            "There is nothing to tell apart",
+            expected="labels of at least 2 classes",
+            got=f"1 class, {classes[0]!r}" if len(classes) else "none",
+            remedy="Check the labels, or stratify the folds",
+        )
+
+
+def known_codes(y: Any, classes: NDArray) -> NDArray[np.intp]:
+    """Codes of labels among classes in any order; a label that is not among them is an error.
+
+    >>> known_codes(["b", "a"], np.array(["a", "b"]))
+    array([1, 0])
+    """
+    unknown = np.setdiff1d(y, classes)
+    if unknown.size:
+        raise InputError(
+            "y has unknown labels",
+            expected=f"labels among {np.asarray(classes).tolist()}",
+            got=f"{unknown.tolist()} too",
+        )
+    order = np.argsort(classes, kind="stable")
+    return order[np.searchsorted(classes, y, sorter=order)]
