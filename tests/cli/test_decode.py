@@ -17,6 +17,7 @@ def test_maps_and_a_table(run_json, study, mask, tmp_path):
     assert {p.name for p in out.iterdir()} == {
         "report.html",
         "result.json",
+        "run.json",
         "predictions.tsv",
         "model.skops",
         "maps",

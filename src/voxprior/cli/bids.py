@@ -14,13 +14,14 @@ import typer
 from voxprior import __version__
 from voxprior.cli.arguments import names
 from voxprior.cli.derivatives import Run, find_derivatives, find_runs, find_subjects
-from voxprior.cli.errors import say
 from voxprior.cli.folder import output_files
 from voxprior.cli.models import check_kind, check_windows, make_model
 from voxprior.cli.pipeline import Naming, decode_dataset, number, subject, told
 from voxprior.cli.reading import Preparation, Trials, read_runs
 from voxprior.cli.settings import parameters
+from voxprior.cli.terminal import PlainConsole, say
 from voxprior.cli.testing import Config, Json, Model, Permutations, Set, Testing
+from voxprior.cli.timing import Clock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,14 +194,13 @@ def _decode(
     beside: Callable[[Result], list[dict[str, Any]]] | None = None,
 ) -> Result:
     """Read, decode and write runs; the file of settings comes last."""
-    from rich.console import Console
-
     from voxprior.validation.result import plain
 
+    clock = Clock()
     sign = naming.file("decoding.json")
     estimator = make_model(study.model, study.parameters)
     with output_files(folder, naming.prefix.strip("_"), sign) as work:
-        with Console(stderr=True).status("reading images"):
+        with clock.phase("reading images"):
             data = study.read(runs, groups)
         if data.dropped:
             say(f"warning: {title}: {len(data.dropped)} trials left out: {data.dropped[0]}")
@@ -212,6 +212,7 @@ def _decode(
             estimator,
             study.testing,
             work,
+            clock,
             title=heading,
             permutations=study.permutations,
             naming=naming,
@@ -347,10 +348,9 @@ def _describe(out: Path) -> None:
 
 def _show(found: dict[str, Any]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = PlainConsole()
     if found["level"] == "participant":
         table = Table(box=box.SIMPLE)
         for column in ("participant", "score", "value", "chance"):
@@ -366,7 +366,6 @@ def _show(found: dict[str, Any]) -> None:
             p = f", p = {test['p']:.2g}" if "p" in test else ""
             console.print(
                 f"{column}: {tests['score']} {number(test['mean'])} over {test['n']} participants, "
-                f"chance {number(tests['chance'])}{p}",
-                highlight=False,
+                f"chance {number(tests['chance'])}{p}"
             )
-    console.print(f"Output: {found['folder']}", highlight=False, soft_wrap=True)
+    console.print(f"Output: {found['folder']}", soft_wrap=True)

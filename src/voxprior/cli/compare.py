@@ -10,7 +10,7 @@ import typer
 
 from voxprior.cli.arguments import names
 from voxprior.cli.choice import caution
-from voxprior.cli.errors import one_line, say
+from voxprior.cli.errors import one_line
 from voxprior.cli.folder import FOLDS, output_folder
 from voxprior.cli.models import (
     BASELINES,
@@ -22,7 +22,9 @@ from voxprior.cli.models import (
 )
 from voxprior.cli.pipeline import facts, number, rows_of, subject, told
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
+from voxprior.cli.terminal import PlainConsole, say
 from voxprior.cli.testing import PANEL, Json, Out, Testing
+from voxprior.cli.timing import RUN_FILE, Clock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,23 +64,26 @@ def compare(
         voxprior compare bold.nii.gz --volume-labels attributes.txt --mask mask.nii.gz \
             --conditions face,house --models sharing,gp,logistic --out compared
     """
-    from rich.console import Console
-
+    clock = Clock()
     for name in names(models):
         make_model(name)  # a wrong name is refused before anything long
     with output_folder(out, "comparison.json") as folder:
-        with Console(stderr=True).status("reading images"):
+        with clock.phase("reading images"):
             data = read(labelled, trials, preparation)
         families, baselines = model_names(kind_of(data.y))
         chosen = names(models) or families + baselines
-        results, failures = _test_all(chosen, data, testing, folder)
+        with clock.phase("testing", show=False):
+            results, failures = _test_all(chosen, data, testing, folder)
         comparison = compared(results)
-        curve = _learn(list(results), data, testing, repeats) if repeats else None
-        warned = _write(comparison, failures, results, curve, data, folder)
+        with clock.phase("learning curve", show=False):
+            curve = _learn(list(results), data, testing, repeats) if repeats else None
+        with clock.phase("writing the report"):
+            warned = _write(comparison, failures, results, curve, data, folder)
+        clock.write(folder / RUN_FILE, results)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
     else:
-        _show(comparison, failures, subject(data, labelled.label), warned, out)
+        _show(comparison, results, failures, subject(data, labelled.label), warned, out)
 
 
 def _test_all(
@@ -113,7 +118,7 @@ def _test_all(
 
 
 def compared(results: dict[str, Result]) -> pd.DataFrame:
-    """One row a model, best first: scores, seconds, and the paired test against the best baseline.
+    """One row a model, best first: scores, and the paired test against the best baseline.
 
     The difference is that of the first score (mean absolute error for numbers).
     """
@@ -130,7 +135,6 @@ def compared(results: dict[str, Result]) -> pd.DataFrame:
     for name, result in results.items():
         row: dict[str, Any] = {"model": name, "baseline": name in BASELINES}
         row |= result.pooled()
-        row["seconds"] = float(result.timings["fit_seconds"].sum())
         row |= {"against": None, "difference": np.nan, "p": np.nan}
         if best is not None and name != best and result.predictions["group"].nunique() > 1:
             paired = "mae" if result.task == "regression" else first
@@ -226,13 +230,13 @@ def _cells(comparison: pd.DataFrame) -> list[list[str]]:
         name = f"{row['model']} *" if row["baseline"] else str(row["model"])
         gain = "-" if row["difference"] != row["difference"] else f"{row['difference']:+.3f}"
         scores = [number(row[c]) for c in _columns(comparison)]
-        rows.append([name, *scores, gain, number(row["p"]), f"{row['seconds']:.1f}"])
+        rows.append([name, *scores, gain, number(row["p"])])
     return rows
 
 
 def _headings(comparison: pd.DataFrame) -> list[str]:
     scores = [name.replace("_", " ") for name in _columns(comparison)]
-    return ["model", *scores, "gain", "p", "seconds"]
+    return ["model", *scores, "gain", "p"]
 
 
 def _caption(comparison: pd.DataFrame) -> str:
@@ -251,21 +255,25 @@ def _as_table(comparison: pd.DataFrame) -> dict[str, Any]:
 
 
 def _show(
-    comparison: pd.DataFrame, failures: dict[str, str], what: str, warned: str, out: Path
+    comparison: pd.DataFrame,
+    results: dict[str, Result],
+    failures: dict[str, str],
+    what: str,
+    warned: str,
+    out: Path,
 ) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = PlainConsole()
     table = Table(title=what, caption=_caption(comparison), box=box.SIMPLE)
-    for heading in _headings(comparison):
+    for heading in [*_headings(comparison), "seconds"]:
         table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
-    for row in _cells(comparison):
-        table.add_row(*row)
+    for model, row in zip(comparison["model"], _cells(comparison)):
+        table.add_row(*row, f"{results[model].timings['fit_seconds'].sum():.1f}")
     console.print(table)
     if warned:
-        console.print(warned, highlight=False)
+        console.print(warned)
     for name, reason in failures.items():
-        console.print(f"{name} failed: {reason}", highlight=False)
-    console.print(f"Report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+        console.print(f"{name} failed: {reason}")
+    console.print(f"Report: {out / 'report.html'}", soft_wrap=True)

@@ -2,13 +2,14 @@
 
 import os
 import re
-import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import typer
+
+from voxprior.cli.terminal import say
 
 # What the package calls things, and the options that stand for them.
 WORDS = {
@@ -92,11 +93,6 @@ def in_options(text: str) -> str:
 def _option(found: re.Match) -> str:
     name, value = found[1], found[2] or found[3]
     return f"--{name} {value}" if name in OPTIONS else f"--set {name}={value}"
-
-
-def say(text: str) -> None:
-    """Tell people something, beside the output that programs read."""
-    print(text, file=sys.stderr)
 
 
 def _each_once() -> Callable:

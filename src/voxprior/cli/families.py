@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from voxprior.cli.terminal import PlainConsole
 from voxprior.cli.testing import Json
 
 
@@ -42,7 +43,6 @@ def _parameters(name: str, as_json: bool) -> None:
 
 def _all(as_json: bool) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from voxprior.cli.models import BASELINES, RECIPES
@@ -60,4 +60,4 @@ def _all(as_json: bool) -> None:
         table.add_column(heading, overflow="fold", no_wrap=column == "name")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    PlainConsole().print(table)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.errors import say
 from voxprior.cli.reading import ImageFiles, Trials, mesh, paired, read_runs, refuse
+from voxprior.cli.terminal import say
 from voxprior.cli.testing import Json
 
 DECIDING, REJECT = "Decisions", "reject"

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.errors import say
 from voxprior.cli.splitting import SPLITS, split_named
+from voxprior.cli.terminal import say
 
 PANEL = "Test on held-out scans"
 
