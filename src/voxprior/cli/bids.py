@@ -14,6 +14,7 @@ import typer
 from voxprior import __version__
 from voxprior.cli.arguments import names
 from voxprior.cli.derivatives import Run, find_derivatives, find_runs, find_subjects
+from voxprior.cli.errors import is_log
 from voxprior.cli.folder import output_files
 from voxprior.cli.models import check_kind, check_windows, make_model
 from voxprior.cli.pipeline import Naming, decode_dataset, number, subject, told
@@ -331,7 +332,7 @@ def _describe(out: Path) -> None:
     from voxprior.validation.result import write_whole
 
     path = out / "dataset_description.json"
-    if out.is_dir() and any(out.iterdir()) and not path.exists():
+    if out.is_dir() and not all(map(is_log, out.iterdir())) and not path.exists():
         raise ValueError(f"{out}: is not empty and holds no {path.name}; choose another folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import typer
 
 from voxprior.cli.arguments import names
 from voxprior.cli.choice import caution
-from voxprior.cli.errors import one_line
+from voxprior.cli.errors import fault, one_line
 from voxprior.cli.folder import FOLDS, output_folder
 from voxprior.cli.models import (
     BASELINES,
@@ -25,6 +25,7 @@ from voxprior.cli.reading import Labelled, Preparation, Trials, read
 from voxprior.cli.terminal import PlainConsole, say
 from voxprior.cli.testing import PANEL, Json, Out, Testing
 from voxprior.cli.timing import RUN_FILE, Clock
+from voxprior.errors import refuses_input
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,26 +75,31 @@ def compare(
         chosen = names(models) or families + baselines
         with clock.phase("testing", show=False):
             results, failures = _test_all(chosen, data, testing, folder)
+            failed = {name: _reason(error) for name, error in failures.items()}
         comparison = compared(results)
         with clock.phase("learning curve", show=False):
             curve = _learn(list(results), data, testing, repeats) if repeats else None
         with clock.phase("writing the report"):
-            warned = _write(comparison, failures, results, curve, data, folder)
+            warned = _write(comparison, failed, results, curve, data, folder)
         clock.write(folder / RUN_FILE, results)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
     else:
-        _show(comparison, results, failures, subject(data, labelled.label), warned, out)
+        _show(comparison, results, failed, subject(data, labelled.label), warned, out)
+    for error in failures.values():
+        if not refuses_input(error):  # the others are kept, and the fault is told with its log
+            raise error
 
 
 def _test_all(
     chosen: list[str], data: Dataset, testing: Testing, folder: Path
-) -> tuple[dict[str, Result], dict[str, str]]:
-    """Results by model, and why models failed, if some did."""
+) -> tuple[dict[str, Result], dict[str, Exception]]:
+    """Results by model, and what models failed with, if some did."""
     from voxprior.decoder import Decoder
+    from voxprior.validation import AuditError
 
     results: dict[str, Result] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, Exception] = {}
     cv = testing.splitter(data)
     for name in chosen:
         estimator = make_model(name)
@@ -103,18 +109,22 @@ def _test_all(
         say(name)
         try:
             result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FOLDS)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            if hasattr(error, "findings"):  # the audit speaks of the data, not of the model
-                raise
-            failures[name] = one_line(error)
-            say(f"warning: {name} failed: {failures[name]}")
+        except (AuditError, OSError, MemoryError):  # not of this model alone
+            raise
+        except Exception as error:
+            failures[name] = error
+            say(f"warning: {name} failed: {_reason(error)}")
             continue
         if not result.complete:
             raise KeyboardInterrupt
         results[name] = result
     if not results:
-        raise ValueError(f"No model could be tested; {next(iter(failures.values()))}")
+        raise next(iter(failures.values()))
     return results, failures
+
+
+def _reason(error: Exception) -> str:
+    return one_line(error) if refuses_input(error) else fault(error)
 
 
 def compared(results: dict[str, Result]) -> pd.DataFrame:

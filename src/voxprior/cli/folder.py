@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from voxprior.cli.errors import is_log
+
 # Finished folds, kept below the unfinished output until it is whole.
 FOLDS = "folds"
 
@@ -19,12 +21,12 @@ def output_folder(out: Path, sign: str) -> Iterator[Path]:
     """Write a folder; an older one is replaced when the new one is whole.
 
     A folder that is not empty and lacks the file `sign`, which tells ours from somebody else's,
-    is refused.
+    is refused; logs of a command that failed do not count.
     """
     out = out.absolute()
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out}: a folder is due here, but a file has that name.")
-    if out.is_dir() and any(out.iterdir()) and not (out / sign).exists():
+    if out.is_dir() and not all(map(is_log, out.iterdir())) and not (out / sign).exists():
         raise ValueError(f"{out}: is not empty and holds no {sign}; choose another --out.")
     with _unfinished(out.with_name(f".{out.name}.partial")) as work:
         yield work

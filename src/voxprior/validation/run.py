@@ -35,6 +35,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from voxprior.errors import remember_refusal
 from voxprior.validation.audit import audit, heed
 from voxprior.validation.fold import build_result, fit_fold
 from voxprior.validation.result import Result, plain
@@ -87,6 +88,7 @@ def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> t
             return index, work(task, seed, *shared)
     except Exception as error:
         error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
+        remember_refusal(error)
         raise
 
 
