@@ -8,16 +8,28 @@ mark as its users do:
     option("means", "all")        Python: means='all'        command line: --set means=all
 
 `in_python` writes the marks for Python, which is what ``str(error)`` shows; the command line has
-its own writer in `voxprior.cli.errors`.
+its own writer in `voxprior.cli.words`. A warning that names settings is an `InputWarning`.
+
+**Bad input or a fault of the program.** `refuses_input` tells them apart, for those who must not
+blame the user for a bug. An exception refuses input
+
+* by its type: `InputError`; `OSError`, which is about files; `MemoryError`; and the error that
+  scikit-learn raises for parameters out of range;
+* or as a `ValueError` or `TypeError` that was raised on purpose, by a ``raise`` statement in this
+  package or in the modules of scikit-learn that check what they are given.
+
+The same two types from elsewhere (numpy, on shapes that do not fit; ``int("x")``, which has no
+``raise`` statement) and all other exceptions are faults.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dis import opmap
 from typing import Any
 
-MARK = re.compile("\u27e6([a-z_]+)(?:=(.*?))?\u27e7")
+MARK = re.compile("\u27e6([a-z_][a-z0-9_]*)(?:=(.*?))?\u27e7", re.DOTALL)
 _NAME_ALONE = object()
 
 
@@ -122,6 +134,83 @@ class OutOfMemoryError(MemoryError):
 
     def __str__(self) -> str:
         return in_python(self.marked)
+
+
+class InputWarning(UserWarning):
+    """Something the user gave can be used, but perhaps not as meant.
+
+    The text may hold marks, see `option`: ``str(warning)`` writes them for Python, and `marked` is
+    the text with them.
+
+    Examples
+    --------
+    >>> print(InputWarning(f"Volumes have no times: check {option('t_r', 2.0)}."))
+    Volumes have no times: check t_r=2.0.
+    """
+
+    @property
+    def marked(self) -> str:
+        """The text, with its marks."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return in_python(self.marked)
+
+
+# Modules whose ValueErrors and TypeErrors speak of what they were given: ours, scikit-learn's
+# checks of arrays and splits, and its models that stand beside ours, for their parameters.
+CHECKS = (
+    "voxprior",
+    "sklearn.utils.validation",
+    "sklearn.utils.multiclass",
+    "sklearn.model_selection",
+    "sklearn.linear_model",
+    "sklearn.naive_bayes",
+    "sklearn.svm",
+)
+REFUSALS = (InputError, OSError, MemoryError)
+
+
+def refuses_input(error: BaseException) -> bool:
+    """Whether an exception says that input cannot be used; a fault of the program does not.
+
+    Examples
+    --------
+    >>> refuses_input(InputError("y has one class")), refuses_input(ZeroDivisionError())
+    (True, False)
+    >>> try:
+    ...     int("x")
+    ... except ValueError as error:
+    ...     refuses_input(error)
+    False
+    """
+    if isinstance(error, REFUSALS) or type(error).__name__ == "InvalidParameterError":
+        return True
+    if not isinstance(error, ValueError | TypeError):
+        return False
+    return getattr(error, "refuses_input", False) or _raised_on_purpose(error)
+
+
+def remember_refusal(error: BaseException) -> None:
+    """Note on an exception whether it refuses input, before its traceback is lost.
+
+    Between processes only the exception itself is sent.
+    """
+    error.refuses_input = refuses_input(error)  # type: ignore[attr-defined]
+
+
+def _raised_on_purpose(error: BaseException) -> bool:
+    """Whether the innermost step of the traceback is a ``raise`` statement of a module we know."""
+    step = error.__traceback__
+    if step is None:
+        return False
+    while step.tb_next is not None:
+        step = step.tb_next
+    module = step.tb_frame.f_globals.get("__name__", "")
+    code = step.tb_frame.f_code.co_code
+    known = any(module == name or module.startswith(f"{name}.") for name in CHECKS)
+    # Frames of compiled code have no instructions to look at.
+    return known and code[step.tb_lasti : step.tb_lasti + 1] == bytes([opmap["RAISE_VARARGS"]])
 
 
 def _rebuild(kind: type[InputError], what: str, fields: dict[str, Any]) -> InputError:

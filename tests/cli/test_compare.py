@@ -8,6 +8,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from voxprior.cli.compare import compared
+from voxprior.errors import InputError
 from voxprior.validation import cross_validate
 
 SHAPE = (5, 4, 3)
@@ -91,17 +92,44 @@ def test_numbers_are_compared_by_regressors(run_json, study, tmp_path):
     assert all("mae" in row for row in found["models"])
 
 
-def test_a_model_that_fails_is_told(run_json, study, tmp_path, monkeypatch):
-    def fail(*_):
-        raise ValueError("does not converge")
+@pytest.fixture
+def failing(monkeypatch):
+    """Let naive Bayes fail with an error, while logistic regression goes on."""
 
-    monkeypatch.setattr(GaussianNB, "fit", fail)
-    found = run_json(
-        "compare", *study, "--models", "logistic,naive-bayes", "--repeats", 0,
-        "--out", tmp_path / "out",
-    )  # fmt: skip
-    assert found["failed"] == {"naive-bayes": "does not converge"}
+    def fail_with(error):
+        def fail(*_):
+            raise error
+
+        monkeypatch.setattr(GaussianNB, "fit", fail)
+        return ["--models", "logistic,naive-bayes", "--repeats", 0]
+
+    return fail_with
+
+
+def test_a_model_that_refuses_the_data_is_told(run_json, study, tmp_path, failing):
+    models = failing(InputError("The scans are too few"))
+    found = run_json("compare", *study, *models, "--out", tmp_path / "out")
+    assert found["failed"] == {"naive-bayes": "The scans are too few."}
     assert [row["model"] for row in found["models"]] == ["logistic"]
+
+
+def test_a_model_with_a_fault_loses_no_other(run, study, tmp_path, failing):
+    out = tmp_path / "out"
+    result = run("compare", *study, *failing(ZeroDivisionError("by zero")), "--out", out)
+    assert result.exit_code == 1
+    content = json.loads((out / "comparison.json").read_text())
+    assert content["failed"] == {"naive-bayes": "internal error: ZeroDivisionError: by zero."}
+    assert content["best"] == "logistic"
+    (log,) = out.glob("voxprior-error-*.log")
+    assert "ZeroDivisionError" in log.read_text()
+
+
+def test_nothing_is_written_where_every_model_fails(refused, study, tmp_path, failing):
+    models = failing(InputError("The scans are too few"))
+    models[1] = "naive-bayes"
+    line = refused("compare", *study, *models, "--out", tmp_path / "out")
+    assert line == "voxprior: The scans are too few."
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_input_is_one_line(refused, study, tmp_path):

@@ -18,6 +18,7 @@ def test_maps_and_a_table(run_json, study, mask, tmp_path):
         "report.html",
         "result.json",
         "manifest.json",
+        "run.json",
         "predictions.tsv",
         "model.skops",
         "maps",

@@ -117,8 +117,8 @@ def test_surfaces_are_decoded(run, tmp_path, rng, bare_report):
     assert result.exit_code == 0, result.output
     assert Result.from_json(out / "result.json").pooled()["accuracy"] > 0.8
     written = sorted(path.name for path in (out / "maps").iterdir())
-    assert written == ["weights_hemi-L.gii", "weights_hemi-R.gii"]
-    assert nibabel.load(out / "maps" / written[0]).agg_data().shape == (4,)
+    assert written == ["maps.tsv", "weights_hemi-L.gii", "weights_hemi-R.gii"]
+    assert nibabel.load(out / "maps" / written[1]).agg_data().shape == (4,)
     again = run(
         "predict", out / "model.skops", *sorted(tmp_path.glob("sub-0[01]_*.gii")),
         "--surface", *meshes,

@@ -144,6 +144,12 @@ def test_bad_gifti_files(surface, tmp_path):
         load_maps({"left": long[0]}, mesh="fsaverage5")
 
 
+def test_the_same_map_gives_the_same_bytes(surface, tmp_path):
+    images = fit_image_space([surface(seed=s) for s in range(2)])
+    first, second = (write_map(np.arange(8.0), images, tmp_path / n / "m.gii") for n in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
 def test_only_volumes_are_written_from_a_bare_space(tmp_path):
     space = VoxelSpace.from_mesh(np.eye(3), np.array([[0, 1, 2]]))
     with pytest.raises(ValueError, match="Give the ImageSpace"):

@@ -1,8 +1,11 @@
+from unicodedata import normalize
+
 import nibabel
 import numpy as np
 import pytest
 
 from voxprior.images import ImageSpace, write_map, write_maps
+from voxprior.images.write import file_stems
 from voxprior.space import VoxelSpace
 
 
@@ -60,6 +63,47 @@ def test_several_maps_into_a_folder(space, tmp_path):
     files = write_maps({"weights a/b": np.ones(8), "var": np.zeros(8)}, space, tmp_path / "maps")
     assert {p.name for p in (tmp_path / "maps").iterdir()} == {"weights_a_b.nii.gz", "var.nii.gz"}
     assert files["var"][0].name == "var.nii.gz"
+
+
+@pytest.mark.parametrize("unfit", [r"[^\w.+-]+", r"[^A-Za-z0-9]+"])
+@pytest.mark.parametrize("joint", ["_", "-", ""])
+def test_any_names_get_files_of_their_own(tmp_path, unfit, joint):
+    names = ["a/b", "a b", "A B", "a b 2", "", "..", ".", "../up", "CON", "nul.", ".hidden",
+             "x" * 300, "x" * 301, "é", "e\u0301", "脳" * 100, "a\nb", "[/]", "*"]  # fmt: skip
+    stems = file_stems(names, unfit, joint)
+    assert list(stems) == names
+    for name, stem in stems.items():
+        path = tmp_path / f"{stem}.nii.gz"
+        assert path.parent == tmp_path, name
+        assert not stem.startswith(".")
+        assert stem.casefold() not in ("con", "nul")
+        path.touch(exist_ok=False)
+    folded = {normalize("NFC", stem).casefold() for stem in stems.values()}
+    assert len(folded) == len(names)
+    assert file_stems(names, unfit, joint) == stems
+
+
+def test_names_that_fit_are_kept():
+    assert file_stems(["weights", "p_value", "gp-2.5"]) == {
+        "weights": "weights", "p_value": "p_value", "gp-2.5": "gp-2.5"
+    }  # fmt: skip
+
+
+def test_maps_of_like_names_do_not_overwrite_each_other(space, tmp_path):
+    files = write_maps({"a/b": np.ones(8), "a b": np.zeros(8)}, space, tmp_path)
+    for name, value in {"a/b": 1, "a b": 0}.items():
+        (path,) = files[name]
+        assert (nibabel.load(path).get_fdata()[space.mask] == value).all()
+
+
+@pytest.mark.parametrize("extension", [".nii", ".nii.gz"])
+def test_the_same_map_gives_the_same_bytes(space, tmp_path, monkeypatch, extension):
+    first = tmp_path / f"first{extension}"
+    write_map(np.arange(8.0), space, first)
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    second = tmp_path / f"second{extension}"
+    write_map(np.arange(8.0), space, second)
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_wrong_extensions_and_lengths(space, tmp_path):

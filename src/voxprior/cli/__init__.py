@@ -44,7 +44,8 @@ def _options(
 
     Start with `voxprior demo`, which needs no data. With your own images: `voxprior decode --help`.
 
-    Exit codes: 0 done, 2 bad input (one line says what), 130 stopped by Ctrl-C or SIGTERM.
+    Exit codes: 0 done, 1 internal error (one line names a log file to report), 2 bad input (one
+    line says what to mend), 130 stopped by Ctrl-C or SIGTERM.
     """
 
 

@@ -14,12 +14,14 @@ import typer
 from voxprior import __version__, registry
 from voxprior.cli.arguments import names
 from voxprior.cli.derivatives import Run, find_derivatives, find_runs, find_subjects
-from voxprior.cli.errors import say
+from voxprior.cli.errors import is_log
 from voxprior.cli.folder import output_files
 from voxprior.cli.pipeline import Naming, decode_dataset, number, subject, told
 from voxprior.cli.reading import Preparation, Trials, read_runs
 from voxprior.cli.settings import parameters
+from voxprior.cli.terminal import PlainConsole, say
 from voxprior.cli.testing import Config, Json, Model, Permutations, Set, Testing
+from voxprior.cli.timing import Clock
 from voxprior.errors import InputError
 
 if TYPE_CHECKING:
@@ -195,14 +197,13 @@ def _decode(
     write_more: Callable[[Result, Path], None] | None = None,
 ) -> Result:
     """Read, decode and write runs; the file of settings comes last."""
-    from rich.console import Console
-
     from voxprior.validation.result import plain
 
+    clock = Clock()
     sign = naming.file("decoding.json")
     estimator = registry.model(study.model).make(**study.parameters)
     with output_files(folder, naming.prefix.strip("_"), sign) as work:
-        with Console(stderr=True).status("reading images"):
+        with clock.phase("reading images"):
             data = study.read(runs, groups)
         if data.dropped:
             say(f"warning: {title}: {len(data.dropped)} trials left out: {data.dropped[0]}")
@@ -213,6 +214,7 @@ def _decode(
             estimator,
             study.testing,
             work,
+            clock,
             title=heading,
             permutations=study.permutations,
             naming=naming,
@@ -341,7 +343,7 @@ def _describe(out: Path) -> None:
     from voxprior.validation.result import write_whole
 
     path = out / "dataset_description.json"
-    if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and not all(map(is_log, out.iterdir())):
         if not _generated_by_us(path):
             raise InputError(
                 f"{out}: is not empty and holds no {path.name} of voxprior",
@@ -371,10 +373,9 @@ def _generated_by_us(path: Path) -> bool:
 
 def _show(found: dict[str, Any]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = PlainConsole()
     if found["level"] == "participant":
         table = Table(box=box.SIMPLE)
         for column in ("participant", "score", "value", "chance"):
@@ -390,7 +391,6 @@ def _show(found: dict[str, Any]) -> None:
             p = f", p = {test['p']:.2g}" if "p" in test else ""
             console.print(
                 f"{column}: {tests['score']} {number(test['mean'])} over {test['n']} participants, "
-                f"chance {number(tests['chance'])}{p}",
-                highlight=False,
+                f"chance {number(tests['chance'])}{p}"
             )
-    console.print(f"Output: {found['folder']}", highlight=False, soft_wrap=True)
+    console.print(f"Output: {found['folder']}", soft_wrap=True)

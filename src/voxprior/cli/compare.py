@@ -11,11 +11,14 @@ import typer
 from voxprior import registry
 from voxprior.cli.arguments import names
 from voxprior.cli.choice import caution
-from voxprior.cli.errors import one_line, say
+from voxprior.cli.errors import fault, one_line
 from voxprior.cli.folder import FINISHED, output_folder
 from voxprior.cli.pipeline import facts, number, rows_of, subject, told
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
+from voxprior.cli.terminal import PlainConsole, say
 from voxprior.cli.testing import PANEL, Json, Out, Testing
+from voxprior.cli.timing import RUN_FILE, Clock
+from voxprior.errors import refuses_input
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,32 +58,40 @@ def compare(
         voxprior compare bold.nii.gz --volume-labels attributes.txt --mask mask.nii.gz \
             --conditions face,house --models sharing,gp,logistic --out compared
     """
-    from rich.console import Console
-
+    clock = Clock()
     for name in names(models):
         registry.model(name)  # a wrong name is refused before anything long
     with output_folder(out, "comparison.json") as folder:
-        with Console(stderr=True).status("reading images"):
+        with clock.phase("reading images"):
             data = read(labelled, trials, preparation)
         chosen = names(models) or all_models(data.y)
-        results, failures = _test_all(chosen, data, testing, folder)
+        with clock.phase("testing", show=False):
+            results, failures = _test_all(chosen, data, testing, folder)
+            failed = {name: _reason(error) for name, error in failures.items()}
         comparison = compared(results)
-        curve = _learn(list(results), data, testing, repeats, folder) if repeats else None
-        warned = _write(comparison, failures, results, curve, data, folder)
+        with clock.phase("learning curve", show=False):
+            curve = _learn(list(results), data, testing, repeats, folder) if repeats else None
+        with clock.phase("writing the report"):
+            warned = _write(comparison, failed, results, curve, data, folder)
+        clock.write(folder / RUN_FILE, results)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
     else:
-        _show(comparison, failures, subject(data, labelled.label), warned, out)
+        _show(comparison, results, failed, subject(data, labelled.label), warned, out)
+    for error in failures.values():
+        if not refuses_input(error):  # the others are kept, and the fault is told with its log
+            raise error
 
 
 def _test_all(
     chosen: list[str], data: Dataset, testing: Testing, folder: Path
-) -> tuple[dict[str, Result], dict[str, str]]:
-    """Results by model, and why models failed, if some did."""
+) -> tuple[dict[str, Result], dict[str, Exception]]:
+    """Results by model, and what models failed with, if some did."""
     from voxprior.decoder import Decoder
+    from voxprior.validation import AuditError
 
     results: dict[str, Result] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, Exception] = {}
     cv = testing.splitter(data)
     for name in chosen:
         estimator = registry.model(name).make()
@@ -89,18 +100,22 @@ def _test_all(
         say(name)
         try:
             result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FINISHED)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            if hasattr(error, "findings"):  # the audit speaks of the data, not of the model
-                raise
-            failures[name] = one_line(error)
-            say(f"warning: {name} failed: {failures[name]}")
+        except (AuditError, OSError, MemoryError):  # not of this model alone
+            raise
+        except Exception as error:
+            failures[name] = error
+            say(f"warning: {name} failed: {_reason(error)}")
             continue
         if not result.complete:
             raise KeyboardInterrupt
         results[name] = result
     if not results:
-        raise ValueError(f"No model could be tested; {next(iter(failures.values()))}")
+        raise next(iter(failures.values()))
     return results, failures
+
+
+def _reason(error: Exception) -> str:
+    return one_line(error) if refuses_input(error) else fault(error)
 
 
 def all_models(y: Any) -> list[str]:
@@ -114,7 +129,7 @@ def _is_baseline(name: str) -> bool:
 
 
 def compared(results: dict[str, Result]) -> pd.DataFrame:
-    """One row a model, best first: scores, seconds, and the paired test against the best baseline.
+    """One row a model, best first: scores, and the paired test against the best baseline.
 
     The difference is that of the first score (mean absolute error for numbers).
     """
@@ -131,7 +146,6 @@ def compared(results: dict[str, Result]) -> pd.DataFrame:
     for name, result in results.items():
         row: dict[str, Any] = {"model": name, "baseline": _is_baseline(name)}
         row |= result.pooled()
-        row["seconds"] = float(result.timings["fit_seconds"].sum())
         row |= {"against": None, "difference": np.nan, "p": np.nan}
         if best is not None and name != best and result.predictions["group"].nunique() > 1:
             paired = "mae" if result.task == "regression" else first
@@ -228,13 +242,13 @@ def _cells(comparison: pd.DataFrame) -> list[list[str]]:
         name = f"{row['model']} *" if row["baseline"] else str(row["model"])
         gain = "-" if row["difference"] != row["difference"] else f"{row['difference']:+.3f}"
         scores = [number(row[c]) for c in _columns(comparison)]
-        rows.append([name, *scores, gain, number(row["p"]), f"{row['seconds']:.1f}"])
+        rows.append([name, *scores, gain, number(row["p"])])
     return rows
 
 
 def _headings(comparison: pd.DataFrame) -> list[str]:
     scores = [name.replace("_", " ") for name in _columns(comparison)]
-    return ["model", *scores, "gain", "p", "seconds"]
+    return ["model", *scores, "gain", "p"]
 
 
 def _caption(comparison: pd.DataFrame) -> str:
@@ -253,21 +267,25 @@ def _as_table(comparison: pd.DataFrame) -> dict[str, Any]:
 
 
 def _show(
-    comparison: pd.DataFrame, failures: dict[str, str], what: str, warned: str, out: Path
+    comparison: pd.DataFrame,
+    results: dict[str, Result],
+    failures: dict[str, str],
+    what: str,
+    warned: str,
+    out: Path,
 ) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = PlainConsole()
     table = Table(title=what, caption=_caption(comparison), box=box.SIMPLE)
-    for heading in _headings(comparison):
+    for heading in [*_headings(comparison), "seconds"]:
         table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
-    for row in _cells(comparison):
-        table.add_row(*row)
+    for model, row in zip(comparison["model"], _cells(comparison)):
+        table.add_row(*row, f"{results[model].timings['fit_seconds'].sum():.1f}")
     console.print(table)
     if warned:
-        console.print(warned, highlight=False)
+        console.print(warned)
     for name, reason in failures.items():
-        console.print(f"{name} failed: {reason}", highlight=False)
-    console.print(f"Report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+        console.print(f"{name} failed: {reason}")
+    console.print(f"Report: {out / 'report.html'}", soft_wrap=True)

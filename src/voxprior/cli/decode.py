@@ -8,6 +8,7 @@ from voxprior.cli.pipeline import decode_dataset, show, subject
 from voxprior.cli.reading import Labelled, Preparation, Trials, read
 from voxprior.cli.settings import parameters
 from voxprior.cli.testing import Config, Json, Model, Out, Permutations, Set, Testing
+from voxprior.cli.timing import Clock
 
 
 def decode(
@@ -25,7 +26,8 @@ def decode(
     r"""Decode images: test a model on held-out scans, fit it on all, write a report.
 
     Writes report.html, result.json, predictions.tsv, maps/ and model.skops into --out. A run
-    that is stopped goes on with the same command.
+    that is stopped goes on with the same command. The same command writes the same bytes again;
+    times are in run.json.
 
     One map a subject, and a table of subjects:
 
@@ -42,17 +44,16 @@ def decode(
         voxprior decode bold.nii.gz --volume-labels attributes.txt \
             --mask mask.nii.gz --conditions face,house --permutations 1000 --out faces
     """
-    from rich.console import Console
-
+    clock = Clock()
     settings = parameters(config, changes)
     estimator = registry.model(model).make(**settings)
     with output_folder(out, "result.json") as folder:
-        with Console(stderr=True).status("reading images"):
+        with clock.phase("reading images"):
             data = read(labelled, trials, preparation)
         registry.check_kind(estimator, data.y, model)
         title = f"{model}: {subject(data, labelled.label)}"
         _, found = decode_dataset(
-            data, estimator, testing, folder, title=title, permutations=permutations
+            data, estimator, testing, folder, clock, title=title, permutations=permutations
         )
     if as_json:
         print(json.dumps(found | {"folder": str(out)}, indent=1))

@@ -10,13 +10,17 @@ import typer
 
 from voxprior import registry
 from voxprior.cli.choice import caution
+from voxprior.cli.folder import output_folder
+from voxprior.cli.terminal import PlainConsole
 from voxprior.cli.testing import Json
+from voxprior.cli.timing import RUN_FILE, Clock
 
 if TYPE_CHECKING:
     from voxprior.images import Dataset
     from voxprior.validation import Result
 
 TEST_SCANS = 30
+PAGE = "report.html"
 
 
 def demo(
@@ -33,37 +37,43 @@ def demo(
     and writes each family's map (NIfTI), a picture of the truth beside the maps, and the report
     of the best family.
     """
+    clock = Clock()
+    families = list(registry.models("classifier", "family"))
+    with output_folder(out, PAGE) as folder:
+        with clock.phase("simulating a brain"):
+            data, truth = _simulate(scans, seed)
+        results = {}
+        for name in ["naive-bayes", *families]:
+            with clock.phase(f"fitting {name}"):
+                results[name] = _test(name, data, scans)
+        with clock.phase("writing maps and report"):
+            _write_maps(results, truth, data, folder)
+            best = max(families, key=lambda name: results[name].pooled()["accuracy"])
+            warned = caution(best, {name: results[name] for name in families})
+            _write_report(best, results[best], data, scans, warned, folder)
+        clock.write(folder / RUN_FILE, results)
+    _print(results, best, data, scans, warned, out, as_json)
+
+
+def _simulate(scans: int, seed: int) -> tuple[Dataset, Any]:
+    """Scans of two classes, and the map of where they differ."""
     import numpy as np
-    from rich.console import Console
 
     from voxprior.images import Dataset
     from voxprior.simulate import blobs, brain
 
-    console = Console(stderr=True)
-    out.mkdir(parents=True, exist_ok=True)
-    with console.status("simulating a brain"):
-        simulated = blobs(
-            brain(6),
-            scans + TEST_SCANS,
-            n_blobs=4,
-            blob_radius=3,
-            effect=2,
-            noise="correlated",
-            noise_smoothness=1.0,
-            random_state=seed,
-        )
-    data = Dataset(simulated.X, np.array(["A", "B"])[simulated.y], simulated.space)
-    results = {}
-    families = list(registry.models("classifier", "family"))
-    for name in ["naive-bayes", *families]:
-        with console.status(f"fitting {name}"):
-            results[name] = _test(name, data, scans)
-    with console.status("writing maps and report"):
-        _write_maps(results, simulated.truth["signal"], data, out)
-        best = max(families, key=lambda name: results[name].pooled()["accuracy"])
-        warned = caution(best, {name: results[name] for name in families})
-        page = _write_report(best, results[best], data, scans, warned, out)
-    _print(results, best, data, scans, warned, out, page, as_json)
+    simulated = blobs(
+        brain(6),
+        scans + TEST_SCANS,
+        n_blobs=4,
+        blob_radius=3,
+        effect=2,
+        noise="correlated",
+        noise_smoothness=1.0,
+        random_state=seed,
+    )
+    labels = np.array(["A", "B"])[simulated.y]
+    return Dataset(simulated.X, labels, simulated.space), simulated.truth["signal"]
 
 
 def _fold(data: Dataset, scans: int) -> tuple[Any, Any]:
@@ -96,14 +106,14 @@ def _write_maps(results: dict[str, Result], truth: Any, data: Dataset, out: Path
 
 def _write_report(
     name: str, result: Result, data: Dataset, scans: int, warned: str, out: Path
-) -> Path:
+) -> None:
     from voxprior.decoder import Decoder
 
     training = data.take(_fold(data, scans)[0])
     decoder = Decoder(registry.model(name).make()).fit(training)
     title = f"{name}: a simulated brain from {scans} scans a class"
     report = decoder.generate_report(result, title, training, names=(), caution=warned)
-    return report.save(out / "report.html")
+    report.save(out / PAGE)
 
 
 def _print(
@@ -113,10 +123,8 @@ def _print(
     scans: int,
     warned: str,
     out: Path,
-    page: Path,
     as_json: bool,
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     rows: list[dict[str, Any]] = [
@@ -124,13 +132,13 @@ def _print(
             "model": name,
             "accuracy": result.pooled()["accuracy"],
             "log_loss": result.pooled()["log_loss"],
-            "seconds": float(result.timings[["fit_seconds", "predict_seconds"]].to_numpy().sum()),
+            "seconds": result.seconds,
         }
         for name, result in results.items()
     ]
     if as_json:
         found = {"rows": rows, "best": best, "caution": warned}
-        print(json.dumps(found | {"folder": str(out), "report": str(page)}))
+        print(json.dumps(found | {"folder": str(out), "report": str(out / PAGE)}))
         return
     told = "chance: accuracy .50, log-loss .69; seconds of a first run include compiling"
     table = Table(caption=told)
@@ -140,17 +148,16 @@ def _print(
     for row in rows:
         numbers = (f"{row[key]:.2f}" for key in ("accuracy", "log_loss", "seconds"))
         table.add_row(row["model"], *numbers)
-    console = Console()
+    console = PlainConsole()
     console.print(
         f"A simulated brain of {data.space.n_voxels:,} voxels: {scans} scans a class to train, "
-        f"{TEST_SCANS} a class to test",
-        highlight=False,
+        f"{TEST_SCANS} a class to test"
     )
     console.print(table)
-    console.print(warned, highlight=False)
+    console.print(warned)
     for what, where in {
         "Maps": f"{out}/<model>.nii.gz",
         "Picture": out / "maps.png",
-        f"Report of {best}": page,
+        f"Report of {best}": out / PAGE,
     }.items():
-        console.print(f"{what}: {where}", highlight=False, soft_wrap=True)
+        console.print(f"{what}: {where}", soft_wrap=True)

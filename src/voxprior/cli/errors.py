@@ -1,75 +1,74 @@
-"""How a command ends: bad input in one line and exit code 2, Ctrl-C with 130, warnings as lines."""
+"""How a command ends.
+
+==== ============================================================================================
+code meaning
+==== ============================================================================================
+0    done
+1    internal error: a fault of the program, in one line that names a log file with the traceback
+2    bad input: something that the user can mend, in one line
+130  stopped by Ctrl-C
+==== ============================================================================================
+
+`voxprior.errors.refuses_input` decides between 1 and 2. Set ``VOXPRIOR_DEBUG=1`` to see the
+traceback of either. Warnings are lines, each told once.
+"""
 
 import os
-import re
-import sys
+import platform
+import tempfile
+import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from voxprior.errors import InputError, OutOfMemoryError, rewrite
+from voxprior.cli.terminal import say
+from voxprior.cli.words import flags_of, in_command_words, speaking_of
+from voxprior.errors import refuses_input
 
-# What the package calls things, and the options that stand for them.
-WORDS = {
-    "resample=True": "--resample",
-    "mask=None": "no --mask",
-    "covariates=...": "--covariates",
-    "name them in trusted": "name each with --trust",
-    "one map a sample use load_maps": "one map a scan give --labels",
-    "window=T, a number of volumes >= 1, and only it": "--window N, a number of volumes, and only "
-    "it",
-    "cv=LeaveOneGroupOut()": "a split by group",
-    "LeaveOneGroupOut": "--split groups",
-    "LeaveOnePerClassOut": "--split two-out",
-    "FewShotSplit": "--split few-shot",
-    "n_per_class": "the number after few-shot:",
-    "Give t_r": "Give --t-r",
-}
-OPTIONS = (
-    "mask",
-    "standardize",
-    "unit",
-    "window",
-    "unmatched",
-    "conditions",
-    "model",
-    "split",
-    "groups",
-)
-
-BAD_INPUT = (ValueError, TypeError, OSError, MemoryError)
+BAD_INPUT, INTERNAL, STOPPED = 2, 1, 130
+LOG = "voxprior-error-"
+PACKAGES = ("voxprior", "numpy", "scipy", "scikit-learn", "numba", "nibabel", "nilearn", "pandas")
 
 
 def reported(command: Callable) -> Callable:
-    """Run a command so that what goes wrong with its input is told in one line, not a traceback.
-
-    Set ``VOXPRIOR_DEBUG=1`` to see the traceback.
-    """
+    """Run a command so that what goes wrong is told in one line, and by its exit code."""
+    flags = flags_of(command)
 
     @wraps(command)
-    def call(*args: Any, **options: Any) -> Any:
-        with warnings.catch_warnings():
+    def call(**options: Any) -> Any:
+        with warnings.catch_warnings(), speaking_of(flags):
             # What a library will change one day is nothing that a user of the command can act on.
             for category in (FutureWarning, DeprecationWarning, PendingDeprecationWarning):
                 warnings.simplefilter("ignore", category)
             warnings.showwarning = _each_once()
             try:
-                return command(*args, **options)
-            except BrokenPipeError:  # the reader of a pipe has gone; typer ends quietly
+                return command(**options)
+            # The reader of a pipe has gone, or typer ends the command: typer knows what to do.
+            except (BrokenPipeError, typer.Exit, typer.Abort, typer.BadParameter):
                 raise
-            except BAD_INPUT as error:
+            except Exception as error:
                 if os.environ.get("VOXPRIOR_DEBUG"):
                     raise
-                say(f"voxprior: {one_line(error)}")
-                raise typer.Exit(2) from error
+                raise typer.Exit(_tell(error, {"command": command.__name__, **options})) from error
             except KeyboardInterrupt as stop:
                 say(f"voxprior: stopped. {str(stop) or 'Nothing was written.'}")
-                raise typer.Exit(130) from stop
+                raise typer.Exit(STOPPED) from stop
 
     return call
+
+
+def _tell(error: Exception, options: Mapping[str, Any]) -> int:
+    """Say what went wrong; returns the exit code."""
+    if refuses_input(error):
+        say(f"voxprior: {one_line(error)}")
+        return BAD_INPUT
+    _tell_fault(error, options)
+    return INTERNAL
 
 
 def one_line(error: BaseException) -> str:
@@ -80,49 +79,70 @@ def one_line(error: BaseException) -> str:
     """
     findings = getattr(error, "findings", None)  # of the audit
     if findings:
-        told = " ".join(f"[{f.name}] {in_options(f.message)}" for f in findings)
-        return f"{told} To go on all the same: --allow {','.join(f.name for f in findings)}"
-    if isinstance(error, OutOfMemoryError):
-        words = {"n_jobs": "--jobs", "mask": "--mask"}
-        return rewrite(error.marked, lambda name, value: words[name])
+        told = " ".join(f"[{f.name}] {in_command_words(f.message)}" for f in findings)
+        names = dict.fromkeys(f.name for f in findings)
+        return f"{told} To go on all the same: --allow {','.join(names)}"
+    if hasattr(error, "marked"):
+        return in_command_words(error)
     if isinstance(error, MemoryError):
         return "not enough memory: use a smaller mask, or fewer --jobs."
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror[:1].lower()}{error.strerror[1:]}."
-    if isinstance(error, InputError):
-        return rewrite(" ".join(error.marked.split()), as_option)
-    return in_options(" ".join(str(error).split()))
+    return in_command_words(error)
 
 
-def as_option(name: str, value: str | None) -> str:
-    """Write what the user can set as an option."""
-    name = {"cv": "split"}.get(name, name)
-    flag = f"--{name.replace('_', '-')}"
-    if name not in OPTIONS:
-        return f"--set {name}" if value is None else f"--set {name}={value.strip(chr(39))}"
-    return flag if value in (None, "True") else f"{flag} {value.strip(chr(39))}"
+def _tell_fault(error: Exception, options: Mapping[str, Any]) -> None:
+    """Say that the program failed, and where its log is: in the output folder where there is one.
 
-
-def in_options(text: str) -> str:
-    """Say in options what the package says in Python.
-
-    >>> in_options("Use mask='data', or calibration=None.")
-    'Use --mask data, or --set calibration=None.'
+    A full disk or a folder that cannot be written must not hide the error.
     """
-    for word, option in WORDS.items():
-        text = text.replace(word, option)
-    return re.sub(r"(?<!--set )\b([a-z_]+)=(?:'([^']*)'|(None|True|False)\b)", _option, text)
+    text = _log(error, options)
+    for folder in (options.get("out"), Path.cwd(), Path(tempfile.gettempdir())):
+        try:
+            path = _write_log(text, folder) if folder is not None else None
+        except OSError:
+            continue
+        if path is not None:
+            say(f"voxprior: {fault(error)} The log is {path}; please report it.")
+            return
+    say(f"voxprior: {fault(error)} No log could be written; please report it.")
 
 
-def _option(found: re.Match) -> str:
-    name, value = found[1], found[2] or found[3]
-    return f"--{name} {value}" if name in OPTIONS else f"--set {name}={value}"
+def fault(error: BaseException) -> str:
+    """Say in one line what failed inside the program.
+
+    >>> fault(KeyError("voxels"))
+    "internal error: KeyError: 'voxels'."
+    """
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"internal error: {what.rstrip('.: ')}."
 
 
-def say(text: str) -> None:
-    """Tell people something, beside the output that programs read."""
-    print(text, file=sys.stderr)
+def is_log(path: Path) -> bool:
+    """Whether a file is a log that a command left, which makes no folder somebody else's."""
+    return path.name.startswith(LOG) and path.suffix == ".log"
+
+
+def _write_log(text: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(".log", LOG, folder, text=True)  # a name that nobody has
+    with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+    return Path(name)
+
+
+def _log(error: Exception, options: Mapping[str, Any]) -> str:
+    """All that is needed to find the fault: how the command was called, versions, traceback."""
+    installed = {"python": platform.python_version(), "system": platform.platform()}
+    for package in PACKAGES:
+        try:
+            installed[package] = version(package)
+        except PackageNotFoundError:
+            installed[package] = "not installed"
+    lines = [f"{name} = {value!r}" for name, value in options.items()]
+    lines += ["", *(f"{name} {value}" for name, value in installed.items()), ""]
+    return "\n".join(lines) + "\n" + "".join(traceback.format_exception(error))
 
 
 def _each_once() -> Callable:
@@ -130,7 +150,7 @@ def _each_once() -> Callable:
     told: set[str] = set()
 
     def show(message: Any, *_: Any, **__: Any) -> None:
-        text = in_options(" ".join(str(message).split()))
+        text = in_command_words(message)
         if text not in told:
             told.add(text)
             say(f"warning: {text}")

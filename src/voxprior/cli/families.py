@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from voxprior import registry
+from voxprior.cli.terminal import PlainConsole
 from voxprior.cli.testing import Json
 
 
@@ -45,7 +46,6 @@ def _all(as_json: bool) -> None:
     import json
 
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     rows = [one.describe() for one in registry.models().values()]
@@ -58,4 +58,4 @@ def _all(as_json: bool) -> None:
         table.add_column(heading, overflow="fold", no_wrap=column == "name")
     for row in rows:
         table.add_row(*(row[column] for column in columns))
-    Console().print(table)
+    PlainConsole().print(table)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from voxprior.cli.errors import is_log
 from voxprior.cli.lock import exclusive
 from voxprior.cli.manifest import is_whole, publish, read_manifest, write_manifest
 from voxprior.errors import InputError
@@ -26,7 +27,7 @@ def output_folder(out: Path, sign: str) -> Iterator[Path]:
     """Write a folder; an older one is replaced, by its manifest, when the new one is whole.
 
     A folder that is not empty and lacks the file `sign`, which tells ours from somebody else's,
-    is refused.
+    is refused; logs of a command that failed do not count.
     """
     out = out.resolve()
     if out.exists() and not out.is_dir():
@@ -66,11 +67,15 @@ def _refuse_others(out: Path, sign: str) -> None:
     """Refuse a folder that holds files, none of which says that we wrote them."""
     files = read_manifest(out / MANIFEST)
     ours = (out / sign).exists() if files is None else sign in files
-    hidden = f".{out.name}."
-    if not ours and out.is_dir() and any(not e.name.startswith(hidden) for e in out.iterdir()):
+    if not ours and out.is_dir() and any(map(_is_foreign, out.iterdir())):
         raise InputError(
             f"{out}: is not empty and holds no {sign} of voxprior", remedy="Choose another folder"
         )
+
+
+def _is_foreign(entry: Path) -> bool:
+    """Whether an entry is neither work in progress nor a log that a fault left."""
+    return not entry.name.startswith(f".{entry.parent.name}.") and not is_log(entry)
 
 
 def _refuse_namesakes(folder: Path, name: str, manifest: str, sign: str) -> None:

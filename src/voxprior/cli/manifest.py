@@ -24,11 +24,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from voxprior.cli.errors import say
-
-# Times differ from run to run: of the file that holds them the name alone is noted, so that the
-# same command writes the same manifest.
-TIMES = "run.json"
+from voxprior.cli.terminal import say
+from voxprior.cli.timing import RUN_FILE
 
 Files = dict[str, dict[str, Any]]
 
@@ -41,7 +38,8 @@ def write_manifest(folder: Path, name: str, without: str) -> None:
     from voxprior.validation.result import write_whole
 
     files = {
-        path.relative_to(folder).as_posix(): {} if path.name.endswith(TIMES) else _state(path)
+        # Times differ from run to run: of the file that holds them the name alone is noted.
+        path.relative_to(folder).as_posix(): {} if path.name.endswith(RUN_FILE) else _state(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and folder / without not in path.parents
     }

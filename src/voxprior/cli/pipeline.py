@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from voxprior.cli.folder import FINISHED
+from voxprior.cli.terminal import PlainConsole
 from voxprior.cli.testing import Testing
+from voxprior.cli.timing import RUN_FILE, Clock
 
 if TYPE_CHECKING:
     from voxprior.images import Dataset
@@ -31,6 +32,13 @@ class Naming(NamedTuple):
         """Return the name of a file."""
         return f"{self.prefix}{name}"
 
+    def maps(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what the files of maps are called, without their extension."""
+        from voxprior.images.write import file_stems
+
+        stems = file_stems(names, r"[^A-Za-z0-9]+", self.joint)
+        return {name: Path(self.map).name.format(stem) for name, stem in stems.items()}
+
 
 PLAIN = Naming()
 
@@ -40,6 +48,7 @@ def decode_dataset(
     estimator: Any,
     testing: Testing,
     folder: Path,
+    clock: Clock,
     *,
     title: str,
     permutations: int = 0,
@@ -57,6 +66,8 @@ def decode_dataset(
     folder : Path
         Exists; finished folds and relabellings are looked for and kept in its subfolder
         ``finished``.
+    clock : Clock
+        Of the run, for the file of times.
     title : str
         Heading of the report.
     permutations : int
@@ -71,29 +82,30 @@ def decode_dataset(
     Result, dict
         The second one has the scores in JSON's types.
     """
-    from rich.console import Console
-
     from voxprior.decoder import Decoder
     from voxprior.validation.result import plain
 
     decoder = Decoder(estimator, n_jobs=testing.jobs, verbose=1, random_state=testing.seed)
     cv = testing.splitter(data)
-    result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FINISHED)
-    if not result.complete:
-        raise KeyboardInterrupt
-    tables = [] if data.covariates is None else [_beside_covariates(data, result, decoder, cv)]
+    with clock.phase("testing", show=False):
+        result = decoder.evaluate(data, cv=cv, allow=testing.allowed, folder=folder / FINISHED)
+        if not result.complete:
+            raise KeyboardInterrupt
+        tables = [] if data.covariates is None else [_beside_covariates(data, result, decoder, cv)]
     test = None
     if permutations:
         kept = folder / FINISHED
-        test = _permuted(data, estimator, result, testing, cv, permutations, kept)
-    with Console(stderr=True).status("fitting on all scans"):
+        with clock.phase("permutation test", show=False):
+            test = _permuted(data, estimator, result, testing, cv, permutations, kept)
+    with clock.phase("fitting on all scans"):
         decoder.fit(data)
-    with Console(stderr=True).status("writing the report"):
+    with clock.phase("writing the report"):
         tables += beside(result) if beside else []
         report = decoder.generate_report(
             result, title, data, done=facts(data), permutation=test, beside=tables
         )
         _write(decoder, data, result, report, folder, naming)
+    clock.write(folder / naming.file(RUN_FILE), {result.settings["estimator"]: result})
     found = {"title": title, **told(result), "headline": report.summary["headline"]}
     if test is not None:
         found["permutation"] = plain(test.summary() | {"null": None})
@@ -178,22 +190,30 @@ def _beside_covariates(data: Dataset, result: Result, decoder: Any, cv: Any) -> 
 def _write(
     decoder: Any, data: Dataset, result: Result, report: Any, folder: Path, naming: Naming
 ) -> None:
-    from voxprior.images import write_maps
-
     report.save(folder / naming.file("report.html"))
     table = result.predictions.copy()
     if data.names:
         table.insert(0, "scan", [data.names[sample] for sample in table["sample"]])
     path = folder / naming.file("predictions.tsv")
     table.to_csv(path, sep="\t", index=False, float_format="%.6g")
-    place = Path(naming.map)
-    maps = {
-        place.name.format(re.sub(r"[^A-Za-z0-9]+", naming.joint, name).strip("-")): values
-        for name, values in decoder.voxel_maps().items()
-    }
-    write_maps(maps, decoder.masker_, folder / place.parent)
+    _write_maps(decoder, folder, naming)
     decoder.save(folder / naming.file("model.skops"))
     result.to_json(folder / naming.file("result.json"))
+
+
+def _write_maps(decoder: Any, folder: Path, naming: Naming) -> None:
+    """Write the maps, and a table that says which file is which: a label may be any text."""
+    import pandas as pd
+
+    from voxprior.images import write_maps
+
+    maps = decoder.voxel_maps()
+    place = folder / Path(naming.map).parent
+    files = write_maps(maps, decoder.masker_, place, naming.maps(maps))
+    rows = [{"file": path.name, "map": name} for name, paths in files.items() for path in paths]
+    if rows:
+        table = pd.DataFrame(rows)
+        table.to_csv(place / naming.file("maps.tsv"), sep="\t", index=False)
 
 
 def facts(data: Dataset) -> dict[str, dict[str, Any]]:
@@ -269,10 +289,9 @@ def told(result: Result) -> dict[str, Any]:
 def show(found: dict[str, Any], page: Path) -> None:
     """Print the scores as a table, and where the report is."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = PlainConsole()
     table = Table(title=found["title"], box=box.SIMPLE, title_justify="left")
     for column in ("score", "value", "95 % interval", "chance"):
         table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
@@ -283,8 +302,8 @@ def show(found: dict[str, Any], page: Path) -> None:
         )
     console.print(table)
     if found["headline"]["detail"]:
-        console.print(found["headline"]["detail"], highlight=False)
-    console.print(f"Report: {page}", highlight=False, soft_wrap=True)
+        console.print(found["headline"]["detail"])
+    console.print(f"Report: {page}", soft_wrap=True)
 
 
 def number(value: float | None) -> str:

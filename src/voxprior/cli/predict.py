@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.errors import say
 from voxprior.cli.reading import ImageFiles, Trials, mesh, paired, read_runs, refuse
+from voxprior.cli.terminal import say
 from voxprior.cli.testing import Json
 
 DECIDING, REJECT = "Decisions", "reject"
@@ -19,7 +19,9 @@ def predict(
     model: Annotated[Path, typer.Argument(help="model.skops, written by voxprior decode.")],
     images: ImageFiles,
     trials: Trials,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Table to write, TSV.")] = None,
+    table_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Table to write, TSV.")
+    ] = None,
     events: Annotated[
         list[str] | None, typer.Option(help="Events tables of runs; only their times are used.")
     ] = None,
@@ -104,7 +106,7 @@ def predict(
     deciding = {"costs": costs, "priors": priors, "reject": reject, "train_priors": train_priors}
     if any(value is not None for value in deciding.values()):
         table = _decided(table, decoder, model, **deciding)
-    _write(table, out, as_json)
+    _write(table, table_file, as_json)
 
 
 def _read(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.errors import say
+from voxprior.cli.terminal import say
 
 if TYPE_CHECKING:
     from voxprior.images import Dataset

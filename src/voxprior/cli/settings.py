@@ -40,7 +40,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # of both formats, and of a text that is not UTF-8
         raise ValueError(f"{path}: is neither JSON (.json) nor TOML: {error}.") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path}: a table of parameters was expected. Got {type(found).__name__}.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.errors import say
+from voxprior.cli.terminal import say
 from voxprior.registry import split_names, splitter
 
 PANEL = "Test on held-out scans"

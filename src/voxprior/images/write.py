@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 from uuid import uuid4
 
 from voxprior.images.imagespace import ImageSpace
 from voxprior.space import VoxelSpace
 
-__all__ = ["write_map", "write_maps"]
+__all__ = ["file_stems", "write_map", "write_maps"]
 
 VOLUME_EXTENSIONS = (".nii.gz", ".nii")
 HEMISPHERE = {"left": "hemi-L", "right": "hemi-R"}
+# Bytes that a name made of a label may have: file systems allow 255, and more comes around it.
+LONGEST = 120
+# Names that Windows keeps for devices, with any extension.
+DEVICES = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)),
+}
 
 
 def write_map(values: Any, images: ImageSpace | VoxelSpace, path: Any) -> list[Path]:
@@ -62,15 +73,21 @@ def write_map(values: Any, images: ImageSpace | VoxelSpace, path: Any) -> list[P
 
 
 def write_maps(
-    maps: Mapping[str, Any], images: ImageSpace | VoxelSpace, folder: Any
+    maps: Mapping[str, Any],
+    images: ImageSpace | VoxelSpace,
+    folder: Any,
+    stems: Mapping[str, str] | None = None,
 ) -> dict[str, list[Path]]:
     """Write several named maps into a folder, as ``<name>.nii.gz`` or ``<name>_hemi-?.gii``.
 
     Parameters
     ----------
     maps : mapping of name to array
+        Names may be any text.
     images : ImageSpace or VoxelSpace of a volume
     folder : path
+    stems : mapping of name to text, optional
+        How each file is called, without its extension; by default as `file_stems` says.
 
     Returns
     -------
@@ -88,11 +105,44 @@ def write_maps(
     """
     surface = isinstance(images, ImageSpace) and images.parts is not None
     extension = ".gii" if surface else ".nii.gz"
-    files = {}
-    for name, values in maps.items():
-        safe = re.sub(r"[^\w.+-]+", "_", str(name))
-        files[name] = write_map(values, images, Path(os.fspath(folder)) / f"{safe}{extension}")
-    return files
+    stems = file_stems(maps) if stems is None else stems
+    return {
+        name: write_map(values, images, Path(os.fspath(folder)) / f"{stems[name]}{extension}")
+        for name, values in maps.items()
+    }
+
+
+def file_stems(names: Iterable[str], unfit: str = r"[^\w.+-]+", joint: str = "_") -> dict[str, str]:
+    """Find a file name, without extension, for each of several names that may be any text.
+
+    No two are the same, also where a file system does not tell capitals apart; a number makes them
+    differ. They depend on the names and their order alone.
+
+    Parameters
+    ----------
+    names : iterable of str
+    unfit : str
+        Regular expression of what file names must not have.
+    joint : str
+        What stands in its place.
+
+    Examples
+    --------
+    >>> file_stems(["a/b", "a b", "A B", "..", "CON"])
+    {'a/b': 'a_b', 'a b': 'a_b_2', 'A B': 'A_B_3', '..': 'map', 'CON': 'CON_2'}
+    """
+    stems: dict[str, str] = {}
+    taken = set(DEVICES)
+    for name in names:
+        fit = normalize("NFC", re.sub(unfit, joint, str(name))).strip(f".{joint}") or "map"
+        fit = stem = fit.encode()[:LONGEST].decode(errors="ignore")
+        number = 1
+        while stem.casefold() in taken:
+            number += 1
+            stem = f"{fit}{joint}{number}"
+        taken.add(stem.casefold())
+        stems[name] = stem
+    return stems
 
 
 def _volume_space(space: VoxelSpace) -> ImageSpace:

@@ -177,15 +177,16 @@ def _shown_maps(images: ImageSpace, model: Any) -> list[dict[str, Any]]:
                 entry["caption"] += " Practically the same everywhere."
             entry |= as_image(draw_maps(images.space, {"": values}, unit=legend.unit))
             if number < VIEWERS and images.space.kind == "volume" and min(images.space.shape) > 1:
-                entry["viewer"] = _viewer(images, values, legend.title)
+                entry["viewer"] = _viewer(images, values)
         shown.append(entry)
     return shown
 
 
-def _viewer(images: ImageSpace, values: np.ndarray, name: str) -> str:
+def _viewer(images: ImageSpace, values: np.ndarray) -> str:
     """Build nilearn's interactive viewer as a whole HTML document that fetches nothing.
 
-    It opens at the strongest voxel.
+    It opens at the strongest voxel. The page says above it which map it shows: nilearn would write
+    a title into its script as it is, and a label may be anything.
     """
     from nilearn.plotting import view_img
 
@@ -201,12 +202,12 @@ def _viewer(images: ImageSpace, values: np.ndarray, name: str) -> str:
             black_bg=False,
             dim=0,
             threshold=float(np.nanmax(np.abs(values))) * 1e-6,
-            title=name,
             cmap=BOTH_SIGNS if signed else ONE_SIGN,
             symmetric_cmap=signed,
             cut_coords=None if places is None else places[np.nanargmax(np.abs(values))].tolist(),
         ).get_standalone()
-    return re.sub(r"<link[^>]*>", "", html)
+    html = re.sub(r"<link[^>]*>", "", html)
+    return re.sub(r"-[0-9a-f]{32}\b", "", html)  # ids that nilearn draws anew for every viewer
 
 
 def model_maps(model: Any) -> dict[str, np.ndarray]:

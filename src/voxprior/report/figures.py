@@ -28,9 +28,18 @@ PIXELS, WIDE = 88, 6.0
 
 
 def as_image(figure: Figure, dpi: int = 150) -> dict[str, Any]:
-    """PNG of a figure as a data URI, and how much room it takes on a page."""
+    """PNG of a figure as a data URI, and how much room it takes on a page.
+
+    Its texts are drawn as they are: a label with dollar signs is not a formula.
+    """
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
+    for written in figure.findobj(Text):
+        written.set_parse_math(False)
+    with rc_context({"text.parse_math": False}):  # for texts made while drawing, as of ticks
+        figure.savefig(buffer, format="png", dpi=dpi)
     text = base64.b64encode(buffer.getvalue()).decode("ascii")
     inches = figure.get_figwidth()
     return {

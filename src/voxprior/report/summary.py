@@ -2,13 +2,13 @@
 
 The dictionary holds Python's own types only, so it is also the machine-readable report. What was
 done follows the COBIDAS items (data, preprocessing, model, hyper-parameters, split, metric,
-inference, software), once as tables and once as a paragraph to paste.
+inference, software), once as tables and once as a paragraph to paste. No date and no duration is
+in it: the same run gives the same page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from importlib.metadata import version
 from itertools import takewhile
 from typing import Any
@@ -80,7 +80,6 @@ def summarize(
     rows = _score_rows(result)
     summary: dict[str, Any] = {
         "title": title,
-        "created": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         "software": {package: version(package) for package in SOFTWARE},
         "incomplete": None if result.complete else _incomplete(result),
         "headline": _headline(result, rows[0], permutation) | {"caution": caution},

@@ -30,8 +30,9 @@ from scipy.stats import rankdata
 
 from voxprior.validation.audit import Finding
 
-FORMAT = 1
-TABLES = ("predictions", "scores", "timings")
+FORMAT = 2
+READABLE = (1, 2)  # format 1 also held the timings
+TABLES = ("predictions", "scores")
 CLASSIFICATION_SCORES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "auc")
 REGRESSION_SCORES = ("r2", "mae")
 
@@ -51,7 +52,8 @@ class Result:
     scores : DataFrame
         One row a fold: ``fold, n_train, n_test`` and the scores of this module's table.
     timings : DataFrame
-        One row a fold: ``fold, fit_seconds, predict_seconds``.
+        One row a fold: ``fold, fit_seconds, predict_seconds``. They differ from run to run, so they
+        are never saved: the same run twice gives the same file.
     classes : tuple
         Labels in sorted order; empty for regression.
     settings : dict
@@ -152,9 +154,16 @@ class Result:
             "complete": self.complete,
             "scores": spread,
             "findings": [finding.to_dict() for finding in self.findings],
-            "seconds": float(self.timings[["fit_seconds", "predict_seconds"]].to_numpy().sum()),
+            "seconds": self.seconds,
             "settings": self.settings,
         }
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of fitting and predicting over all folds; None for a result that was read."""
+        if self.timings.empty:
+            return None
+        return float(self.timings[["fit_seconds", "predict_seconds"]].to_numpy().sum())
 
     def pooled(self) -> dict[str, float]:
         """Scores of all predictions taken together, in the order of `score_names`."""
@@ -173,7 +182,10 @@ class Result:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold; `from_dict` reads it back to an equal result."""
+        """Return what JSON can hold; `from_dict` reads it back to an equal result.
+
+        The same run gives the same dictionary, so it leaves out how long the folds took.
+        """
         return {
             "format": FORMAT,
             "task": self.task,
@@ -194,7 +206,7 @@ class Result:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Result:
         """Read what `to_dict` returned."""
-        if content.get("format") != FORMAT:
+        if content.get("format") not in READABLE:
             raise ValueError(
                 f"A result of format {FORMAT} was expected. Got format {content.get('format')!r}: "
                 "was it written by another version of voxprior?"
@@ -203,7 +215,7 @@ class Result:
             content["task"],
             _table_from_dict(content["predictions"]),
             _table_from_dict(content["scores"]),
-            _table_from_dict(content["timings"]),
+            pd.DataFrame({"fold": [], "fit_seconds": [], "predict_seconds": []}),
             classes=tuple(content["classes"]),
             complete=content["complete"],
             settings=dict(content["settings"]),

@@ -36,7 +36,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
-from voxprior.errors import InputError, OutOfMemoryError, option
+from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
 from voxprior.registry import split_words
 from voxprior.validation.audit import audit, heed
 from voxprior.validation.fold import FoldOutcome, build_result, fit_fold
@@ -90,6 +90,7 @@ def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> t
             return index, work(task, seed, *shared)
     except Exception as error:
         error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
+        remember_refusal(error)
         raise
 
 

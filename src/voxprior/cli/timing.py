@@ -1,0 +1,64 @@
+"""Times of a run, in a file of their own.
+
+The same command writes the same bytes whenever and wherever it runs, with any number of workers.
+All that differs between two runs goes into ``run.json``: when it started, how long every phase and
+fold took, and on what machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import datetime
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from voxprior.validation import Result
+
+RUN_FILE = "run.json"
+
+
+class Clock:
+    """When a run started, and the seconds of its phases.
+
+    >>> clock = Clock()
+    >>> with clock.phase("reading images", show=False):
+    ...     pass
+    >>> list(clock.seconds)
+    ['reading images']
+    """
+
+    def __init__(self) -> None:
+        self.started = datetime.now().astimezone()
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str, show: bool = True) -> Iterator[None]:
+        """Time what is done inside, and tell people what goes on unless that has its own bar."""
+        from rich.console import Console
+
+        start = perf_counter()
+        with Console(stderr=True).status(name) if show else nullcontext():
+            yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+    def write(self, path: Path, results: dict[str, Result]) -> None:
+        """Write the file; results come by the name of their model."""
+        content: dict[str, Any] = {
+            "started": self.started.isoformat(timespec="seconds"),
+            "seconds": self.seconds,
+            "folds": {name: result.timings.to_dict("list") for name, result in results.items()},
+            "machine": {
+                "system": platform.platform(),
+                "processor": platform.machine(),
+                "cores": os.cpu_count(),
+                "python": sys.version.split()[0],
+            },
+        }
+        path.write_text(json.dumps(content, indent=1), "utf-8")
