@@ -22,7 +22,7 @@ import numpy as np
 from voxprior.errors import InputError
 
 __all__ = ["Declared", "check_affine", "check_memory", "check_numbers", "damaged"]
-__all__ += ["declared_by", "declared_in", "free_memory", "is_gzipped", "read_voxels"]
+__all__ += ["declared_by", "declared_in", "free_memory", "is_gzipped", "opened", "read_voxels"]
 
 # Header with its extensions; those with the DICOM fields of every volume have some megabytes.
 HEADER_BYTES = 2**26
@@ -142,7 +142,7 @@ def _check_size(file: str | None, most: int) -> None:
     """Refuse a file beside the voxels that is, or expands to, more than it can mean."""
     if file is None or not os.path.exists(file):
         return
-    with _opened(file) as stream:
+    with opened(file) as stream:
         if len(stream.read(most + 1)) > most:
             raise ValueError(f"{file} has more than {most} bytes")
 
@@ -222,7 +222,7 @@ def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
     would come back as noise without an error.
     """
     values = np.empty(declared.n_voxels, dtype=np.float32)
-    with _opened(declared.file) as stream:
+    with opened(declared.file) as stream:
         stream.seek(declared.offset)
         for start in range(0, len(values), VOXELS_AT_ONCE):
             part = values[start : start + VOXELS_AT_ONCE]
@@ -235,7 +235,8 @@ def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
     return values.reshape(declared.shape, order="F")
 
 
-def _opened(file: str) -> Any:
+def opened(file: str) -> Any:
+    """Open a file for reading; one that is gzipped is expanded as it is read."""
     return gzip.open(file) if is_gzipped(file) else open(file, "rb")
 
 
