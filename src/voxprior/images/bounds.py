@@ -126,14 +126,14 @@ def _sniffed(path: str) -> tuple[Any, Any]:
     from nibabel.cifti2 import Cifti2Image
     from nibabel.imageclasses import all_image_classes
 
-    sniff = None
+    sniff: Any = None
     for found in all_image_classes:
         fits, sniff = found.path_maybe_image(path, sniff)
         if not fits:
             continue
         if found is Cifti2Image:
             raise ValueError("CIFTI has no grid: give volumes, or GIFTI files of each hemisphere")
-        kind = found.header_class
+        kind: Any = found.header_class
         return found, kind(sniff[0][: kind.template_dtype.itemsize], check=False)
     raise ValueError("no header of a known format")
 

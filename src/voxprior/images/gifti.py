@@ -124,21 +124,22 @@ class _Array:
     """One data array: what its attributes declare, and its values as they come."""
 
     def __init__(self, path: Path, attributes: dict[str, str], dtype: Any):
+        from nibabel import nifti1
         from nibabel.gifti import util
-        from nibabel.nifti1 import data_type_codes, intent_codes
 
         n_dimensions = int(attributes.get("Dimensionality", "1"))
         if not 1 <= n_dimensions <= 6:
             raise ValueError(f"an array of {n_dimensions} dimensions")
         self.path, self.attributes = path, attributes
         self.shape = tuple(int(attributes[f"Dim{i}"]) for i in range(n_dimensions))
-        self.intent = int(intent_codes.code[attributes.get("Intent", "none")])
+        codes: Any = nifti1  # its tables of codes are not typed
+        self.intent = int(codes.intent_codes.code[attributes.get("Intent", "none")])
         self.encoding = util.gifti_encoding_codes.label[attributes["Encoding"]]
-        self.order = util.array_index_order_codes.npcode[
-            attributes.get("ArrayIndexingOrder", "RowMajorOrder")
-        ]
+        order = attributes.get("ArrayIndexingOrder", "RowMajorOrder")
+        self.order: Any = util.array_index_order_codes.npcode[order]
         endian = util.gifti_endian_codes.byteorder[attributes.get("Endian", sys.byteorder)]
-        self.stored = np.dtype(data_type_codes.dtype[attributes["DataType"]]).newbyteorder(endian)
+        self.stored = np.dtype(codes.data_type_codes.dtype[attributes["DataType"]])
+        self.stored = self.stored.newbyteorder(endian)
         self._check()
         self.values = np.empty(self.n_values, dtype or self.stored.newbyteorder("="))
         self.filled, self.rest = 0, b""  # values there, and bytes of the next one

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from voxprior.images.tables import parse_table
+
 __all__ = ["UNITS", "Block", "Cut", "VolumeLabels", "blocks_of_events", "blocks_of_labels", "cut"]
 __all__ += ["read_volume_labels", "rest_volumes"]
 
@@ -105,11 +107,7 @@ def blocks_of_events(
 def _events_table(events: Any, name: str) -> tuple[pd.DataFrame, str]:
     if isinstance(events, pd.DataFrame):
         return events, f"events of {name}"
-    path = Path(events)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such events table (wanted for {name}).")
-    separator = "," if path.suffix == ".csv" else "\t"
-    return pd.read_csv(path, sep=separator, na_values=["n/a"]), str(path)
+    return parse_table(events, f"events table (wanted for {name})", na_values=["n/a"]), str(events)
 
 
 def _seconds(column: pd.Series, what: str, name: str) -> np.ndarray:
@@ -170,11 +168,14 @@ def read_volume_labels(labels: Any, n_volumes: int, name: str = "run") -> Volume
 
 
 def _attributes(path: Path, name: str) -> pd.DataFrame:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such label file (wanted for {name}).")
-    separator = "," if path.suffix == ".csv" else r"\s+"
-    table = pd.read_csv(
-        path, sep=separator, header=None, dtype=str, comment="#", keep_default_na=False
+    table = parse_table(
+        path,
+        f"label file (wanted for {name})",
+        sep="," if path.suffix == ".csv" else r"\s+",
+        header=None,
+        dtype=str,
+        comment="#",
+        keep_default_na=False,
     )
     if str(table.iloc[0, 0]).lower() in LABEL_COLUMNS + RUN_COLUMNS:
         table = table.iloc[1:].set_axis(table.iloc[0].str.lower(), axis=1).reset_index(drop=True)

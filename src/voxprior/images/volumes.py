@@ -49,7 +49,7 @@ def header_t_r(image: Any) -> float | None:
     if header is None or len(image.shape) < 4 or not hasattr(header, "get_xyzt_units"):
         return None
     seconds, unit = float(header.get_zooms()[3]), header.get_xyzt_units()[1]
-    if seconds <= 0 or (unit == "unknown" and seconds == 1.0):
+    if not 0 < seconds < np.inf or (unit == "unknown" and seconds == 1.0):
         return None  # 1 without a unit is what headers hold when nobody filled them in
     return seconds * {"msec": 1e-3, "usec": 1e-6}.get(unit, 1.0)
 
