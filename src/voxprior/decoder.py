@@ -33,6 +33,7 @@ from voxprior.validation.covariates import (
     covariate_matrix,
     with_covariates,
 )
+from voxprior.validation.run import check_jobs
 
 FORMAT = 2
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
@@ -170,6 +171,7 @@ class Decoder(BaseEstimator):
 
     def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
         """Read images with this decoder's settings; a Dataset gets what is given beside it."""
+        check_jobs(self.n_jobs)
         if isinstance(images, Dataset):
             self._refuse_reading_settings()
             given = {"y": y, "groups": groups, "covariates": covariates}

@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from voxprior.errors import InputError, rewrite
+
 # What the package calls things, and the options that stand for them.
 WORDS = {
     "resample=True": "--resample",
@@ -27,6 +29,9 @@ WORDS = {
     "Give t_r": "Give --t-r",
 }
 OPTIONS = ("mask", "standardize", "unit", "window", "unmatched", "conditions")
+# What errors mark as an option, and the options of commands that are called otherwise.
+MARKED = (*OPTIONS, "resample", "detrend", "high_pass", "low_pass", "t_r", "delay", "covariates")
+RENAMED = {"smoothing_fwhm": "smoothing", "n_jobs": "jobs"}
 
 BAD_INPUT = (ValueError, TypeError, OSError, MemoryError)
 
@@ -75,7 +80,16 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror[:1].lower()}{error.strerror[1:]}."
-    return in_options(" ".join(str(error).split()))
+    text = rewrite(error.marked, _marked) if isinstance(error, InputError) else str(error)
+    return in_options(" ".join(text.split()))
+
+
+def _marked(name: str, value: str | None) -> str:
+    """Write something that the user can set as the option that sets it."""
+    shown = "" if value in (None, "True") else str(value).strip("'\"")
+    if name in RENAMED or name in MARKED:
+        return f"--{RENAMED.get(name, name).replace('_', '-')} {shown}".strip()
+    return f"--set {name}={shown}" if shown else f"--set {name}=..."
 
 
 def in_options(text: str) -> str:

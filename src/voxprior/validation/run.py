@@ -27,6 +27,7 @@ import joblib
 import numba
 import numpy as np
 import sklearn
+from joblib.parallel import BACKENDS, get_active_backend
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.base import is_classifier, is_regressor
@@ -35,6 +36,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
+from voxprior.errors import InputError, option
 from voxprior.validation.audit import audit, heed
 from voxprior.validation.fold import build_result, fit_fold
 from voxprior.validation.result import Result, plain
@@ -90,6 +92,24 @@ def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> t
         raise
 
 
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless this is a number of workers: 1 or more, -1 for all cores, or None."""
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
+        raise InputError(
+            f"{option('n_jobs', n_jobs)} is not a number of workers",
+            expected="1 or more, or -1 for all cores",
+        )
+
+
+def _workers(n_jobs: int | None, n_tasks: int) -> int | None:
+    """Bound workers on this machine by its cores and the tasks; a cluster keeps its number."""
+    check_jobs(n_jobs)
+    if type(get_active_backend()[0]) not in BACKENDS.values():
+        return n_jobs
+    return max(1, min(joblib.effective_n_jobs(n_jobs), joblib.cpu_count(), n_tasks))
+
+
 def run_tasks(
     work: Callable,
     tasks: Sequence,
@@ -114,7 +134,8 @@ def run_tasks(
     shared : sequence
         Arguments common to all tasks; large arrays belong here, they are sent to a worker once.
     n_jobs : int or None
-        Workers; -1 for all cores; None for one, or what ``joblib.parallel_config`` says.
+        Workers; -1 for all cores; None for one, or what ``joblib.parallel_config`` says. On this
+        machine never more than it has cores or there are tasks; a cluster keeps its own number.
     random_state : int or None
         Root of the tasks' seeds; None draws one.
     progress : bool
@@ -144,7 +165,9 @@ def run_tasks(
     seeds = np.random.SeedSequence(random_state).spawn(len(tasks))
     todo = [i for i in range(len(tasks)) if i not in set(skip)]
     parallel = joblib.Parallel(
-        n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
+        n_jobs=_workers(n_jobs, len(todo)),
+        return_as="generator_unordered",
+        pre_dispatch="2*n_jobs",
     )
     calls = (
         joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
