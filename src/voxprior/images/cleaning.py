@@ -64,10 +64,10 @@ class Cleaning:
         for which in ("high_pass", "low_pass"):
             frequency = getattr(self, which)
             if frequency is not None and frequency >= fastest:
+                where = f"{name}: " if name else ""
                 raise InputError(
-                    f"{f'{name}: ' if name else ''}{option(which, frequency)} is above the Nyquist "
-                    f"frequency: with volumes every {t_r:g} s there are no frequencies from "
-                    f"{fastest:g} Hz on",
+                    f"{where}{option(which, frequency)} is not below the Nyquist frequency: volumes "
+                    f"every {t_r:g} s hold frequencies up to {fastest:g} Hz",
                     remedy=f"Give a lower frequency, or check {option('t_r')}",
                 )
 
@@ -94,7 +94,7 @@ def check_number(name: str, value: Any, most: float = math.inf, zero: bool = Fal
     if not 0 <= number <= most or not math.isfinite(number) or (number == 0 and not zero):
         expected = "a number of 0 or more" if zero else "a number above 0"
         expected += f", up to {most:g}" if math.isfinite(most) else ""
-        raise InputError(f"{option(name, value)} cannot be", expected=expected)
+        raise InputError(f"{option(name, value)} cannot be used", expected=expected)
 
 
 def clean_run(

@@ -156,7 +156,7 @@ def _check_choices(
 def _check_delay(delay: Any) -> None:
     if not isinstance(delay, Real) or not abs(float(delay)) <= LONGEST_DELAY:
         raise InputError(
-            f"{option('delay', delay)} cannot be",
+            f"{option('delay', delay)} cannot be used",
             expected=f"seconds from -{LONGEST_DELAY} to {LONGEST_DELAY}",
         )
 

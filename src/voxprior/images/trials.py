@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from voxprior.errors import InputError
 from voxprior.images.tables import parse_table
 
 __all__ = ["UNITS", "Block", "Cut", "VolumeLabels", "blocks_of_events", "blocks_of_labels", "cut"]
@@ -32,6 +33,8 @@ LABEL_COLUMNS = ("labels", "label", "targets", "target", "trial_type", "conditio
 RUN_COLUMNS = ("chunks", "chunk", "runs", "run")
 # Onsets are rounded in tables: a volume that starts this little before the onset still counts.
 SLACK = 1e-3
+# An event may reach past a run that was stopped, but not this many times its length.
+LONGEST_EVENT = 10
 
 
 class Block(NamedTuple):
@@ -94,6 +97,7 @@ def blocks_of_events(
             f"{n_volumes * t_r:g} s ({n_volumes} volumes every {t_r:g} s). "
             "Check that events and run belong together, and t_r."
         )
+    _check_span(onsets, durations, n_volumes * t_r, table_name, name)
     firsts = np.ceil((onsets + delay) / t_r - SLACK).astype(int)
     stops = np.ceil((onsets + durations + delay) / t_r - SLACK).astype(int)
     labels = [None] * len(table) if label_column is None else _event_labels(table, label_column)
@@ -102,6 +106,20 @@ def blocks_of_events(
         Block(*block)
         for block in zip(labels, firsts.tolist(), np.maximum(stops, firsts + 1).tolist())
     ]
+
+
+def _check_span(
+    onsets: np.ndarray, durations: np.ndarray, length: float, table_name: str, name: str
+) -> None:
+    """Refuse times so far outside the run that they cannot be seconds of it."""
+    absurd = (onsets < -LONGEST_EVENT * length) | (durations > LONGEST_EVENT * length)
+    if absurd.any():
+        row = int(np.flatnonzero(absurd)[0])
+        raise InputError(
+            f"{table_name}: the event in row {row + 1} starts at {onsets[row]:g} s and lasts "
+            f"{durations[row]:g} s, but {name} has {length:g} s",
+            remedy="Check that onsets and durations are in seconds",
+        )
 
 
 def _events_table(events: Any, name: str) -> tuple[pd.DataFrame, str]:

@@ -18,9 +18,11 @@ import os
 import platform
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import joblib
@@ -54,6 +56,9 @@ class Outcome(NamedTuple):
     complete: bool
 
 
+# How long a worker may go on after the process that started it has gone.
+SECONDS_ALONE = 0.5
+
 _inside = 0
 _limits: Any = None
 _door = threading.Lock()
@@ -83,13 +88,31 @@ def one_thread() -> Iterator[None]:
                 _limits.restore_original_limits()
 
 
-def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> tuple:
+def _guarded(work: Callable, index: int, n_tasks: int, starter: int, seed, task, *shared) -> tuple:
+    if os.getppid() == starter:
+        _end_with_parent()
     try:
         with one_thread():
             return index, work(task, seed, *shared)
     except Exception as error:
         error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
         raise
+
+
+@cache
+def _end_with_parent() -> None:
+    """End this worker when the process that started it has gone, killed before it could say so.
+
+    Workers left alone would otherwise wait in memory for minutes.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_ALONE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def check_jobs(n_jobs: Any) -> None:
@@ -170,7 +193,8 @@ def run_tasks(
         pre_dispatch="2*n_jobs",
     )
     calls = (
-        joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
+        joblib.delayed(_guarded)(work, i, len(tasks), os.getpid(), seeds[i], tasks[i], *shared)
+        for i in todo
     )
     done: dict[int, Any] = {}
     with _progress_bar(progress and bool(todo), name, len(todo)) as advance:
