@@ -96,10 +96,13 @@ def declared_by(path: Path) -> Declared:
 
     Raises whatever nibabel does where the file is not an image.
     """
-    found, header = _sniffed(str(path))
+    found = _image_class(str(path))
     files = {kind: holder.filename for kind, holder in found.filespec_to_file_map(path).items()}
     _check_size(files.get("header"), HEADER_BYTES)
     _check_size(files.get("mat"), MATRIX_BYTES)
+    kind = found.header_class
+    with opened(files.get("header", files["image"])) as stream:
+        header = kind(stream.read(kind.template_dtype.itemsize), check=False)
     return Declared(
         tuple(int(n) for n in header.get_data_shape()),
         np.dtype(header.get_data_dtype()),
@@ -121,20 +124,18 @@ def declared_in(image: Any) -> Declared:
     )
 
 
-def _sniffed(path: str) -> tuple[Any, Any]:
-    """Return the class that nibabel would take for a file, and its header without extensions."""
+def _image_class(path: str) -> Any:
+    """Return the class that nibabel would take for a file."""
     from nibabel.cifti2 import Cifti2Image
     from nibabel.imageclasses import all_image_classes
 
-    sniff: Any = None
+    sniff = None
     for found in all_image_classes:
         fits, sniff = found.path_maybe_image(path, sniff)
-        if not fits:
-            continue
-        if found is Cifti2Image:
+        if fits and found is Cifti2Image:
             raise ValueError("CIFTI has no grid: give volumes, or GIFTI files of each hemisphere")
-        kind: Any = found.header_class
-        return found, kind(sniff[0][: kind.template_dtype.itemsize], check=False)
+        if fits:
+            return found
     raise ValueError("no header of a known format")
 
 
@@ -143,7 +144,7 @@ def _check_size(file: str | None, most: int) -> None:
     if file is None or not os.path.exists(file):
         return
     with opened(file) as stream:
-        if len(stream.read(most + 1)) > most:
+        if _reaches_past(stream, most):
             raise ValueError(f"{file} has more than {most} bytes")
 
 
@@ -230,7 +231,7 @@ def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
             if len(content) < len(part) * declared.dtype.itemsize:
                 raise EOFError(f"{declared.end} bytes expected by the header, fewer there")
             _scale_into(part, np.frombuffer(content, declared.dtype), slope, inter)
-        if len(stream.read(declared.tail + 1)) > declared.tail:
+        if _reaches_past(stream, declared.end + declared.tail):
             raise EOFError(declared.trailing)
     return values.reshape(declared.shape, order="F")
 
@@ -238,6 +239,11 @@ def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
 def opened(file: str) -> Any:
     """Open a file for reading; one that is gzipped is expanded as it is read."""
     return gzip.open(file) if is_gzipped(file) else open(file, "rb")
+
+
+def _reaches_past(stream: Any, position: int) -> bool:
+    stream.seek(position)
+    return bool(stream.read(1))
 
 
 def _scale_into(part: np.ndarray, stored: np.ndarray, slope: float, inter: float) -> None:

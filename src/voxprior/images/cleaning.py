@@ -66,8 +66,8 @@ class Cleaning:
             if frequency is not None and frequency >= fastest:
                 where = f"{name}: " if name else ""
                 raise InputError(
-                    f"{where}{option(which, frequency)} is not below the Nyquist frequency: volumes "
-                    f"every {t_r:g} s hold frequencies up to {fastest:g} Hz",
+                    f"{where}{option(which, frequency)} is not below the Nyquist frequency: "
+                    f"volumes every {t_r:g} s hold frequencies up to {fastest:g} Hz",
                     remedy=f"Give a lower frequency, or check {option('t_r')}",
                 )
 

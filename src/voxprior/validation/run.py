@@ -56,6 +56,8 @@ class Outcome(NamedTuple):
     complete: bool
 
 
+# Names of joblib's backends whose workers are on this machine.
+LOCAL = ("loky", "threading", "multiprocessing", "sequential")
 # How long a worker may go on after the process that started it has gone.
 SECONDS_ALONE = 0.5
 
@@ -128,7 +130,7 @@ def check_jobs(n_jobs: Any) -> None:
 def _workers(n_jobs: int | None, n_tasks: int) -> int | None:
     """Bound workers on this machine by its cores and the tasks; a cluster keeps its number."""
     check_jobs(n_jobs)
-    if type(get_active_backend()[0]) not in BACKENDS.values():
+    if type(get_active_backend()[0]) not in [BACKENDS.get(name) for name in LOCAL]:
         return n_jobs
     return max(1, min(joblib.effective_n_jobs(n_jobs), joblib.cpu_count(), n_tasks))
 
