@@ -31,6 +31,7 @@ from voxprior.validation.covariates import (
     covariate_matrix,
     with_covariates,
 )
+from voxprior.validation.run import check_jobs
 
 # Parameters of the constructor that say how images are read.
 READING = (
@@ -164,6 +165,7 @@ class Decoder(BaseEstimator):
 
     def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
         """Read images with this decoder's settings; a Dataset gets what is given beside it."""
+        check_jobs(self.n_jobs)
         if isinstance(images, Dataset):
             self._refuse_reading_settings()
             given = {"y": y, "groups": groups, "covariates": covariates}

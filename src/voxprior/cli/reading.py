@@ -109,6 +109,13 @@ class Preparation:
         bool, _option(PREPARING, "Resample images that are on another grid.", "--resample")
     ] = False
 
+    def __post_init__(self) -> None:
+        numbers = (self.smoothing, self.high_pass, self.low_pass, self.t_r)
+        if any(number is not None for number in numbers):
+            from voxprior.images.imagespace import check_settings
+
+            check_settings(**self.settings())
+
     def settings(self) -> dict[str, Any]:
         """Return the keywords of `voxprior.images.fit_image_space`."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}

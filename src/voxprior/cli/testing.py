@@ -51,11 +51,20 @@ class Testing:
         typer.Option(help="Audit findings to override, by name.", rich_help_panel=PANEL),
     ] = None
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores.", rich_help_panel=PANEL)
+        int,
+        typer.Option(
+            "--jobs", "-j", help="Workers, up to the cores; -1 for all.", rich_help_panel=PANEL
+        ),
     ] = 1
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all that is drawn.", rich_help_panel=PANEL)
     ] = 0
+
+    def __post_init__(self) -> None:
+        if self.jobs != 1:
+            from voxprior.validation.run import check_jobs
+
+            check_jobs(self.jobs)
 
     @property
     def allowed(self) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Cleaning", "clean_run"]
+from voxprior.errors import InputError, InputTypeError, option
+
+__all__ = ["Cleaning", "check_number", "clean_run"]
 
 # Voxels cleaned at once in float64, so that a run is never held twice at double precision.
 VOXELS_AT_ONCE = 8192
@@ -22,7 +26,7 @@ class Cleaning:
     detrend : bool
         Remove a straight line from every voxel.
     high_pass, low_pass : float or None
-        Cut-off frequencies in Hz (Butterworth); both need `t_r`.
+        Cut-off frequencies in Hz (Butterworth), between 0 and 1 / (2 `t_r`); both need `t_r`.
     t_r : float or None
         Seconds between volumes; None takes it from each image's header.
 
@@ -38,6 +42,35 @@ class Cleaning:
     low_pass: float | None = None
     t_r: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("t_r", "high_pass", "low_pass"):
+            check_number(name, getattr(self, name))
+        if self.high_pass is not None and self.low_pass is not None:
+            self._check_order()
+        if self.t_r is not None:
+            self.check_nyquist(self.t_r)
+
+    def _check_order(self) -> None:
+        if self.high_pass >= self.low_pass:  # type: ignore[operator]
+            raise InputError(
+                f"{option('high_pass', self.high_pass)} and {option('low_pass', self.low_pass)} "
+                "leave no frequency between them",
+                expected="a high-pass frequency below the low-pass one",
+            )
+
+    def check_nyquist(self, t_r: float, name: str | None = None) -> None:
+        """Raise where a filter is outside what volumes every `t_r` seconds can hold."""
+        fastest = 1 / (2 * t_r)
+        for which in ("high_pass", "low_pass"):
+            frequency = getattr(self, which)
+            if frequency is not None and frequency >= fastest:
+                where = f"{name}: " if name else ""
+                raise InputError(
+                    f"{where}{option(which, frequency)} is not below the Nyquist frequency: "
+                    f"volumes every {t_r:g} s hold frequencies up to {fastest:g} Hz",
+                    remedy=f"Give a lower frequency, or check {option('t_r')}",
+                )
+
     @property
     def needed(self) -> bool:
         """Whether anything is to be done."""
@@ -47,6 +80,21 @@ class Cleaning:
     def filters(self) -> bool:
         """Whether a frequency is to be filtered, which needs the time between volumes."""
         return self.high_pass is not None or self.low_pass is not None
+
+
+def check_number(name: str, value: Any, most: float = math.inf, zero: bool = False) -> None:
+    """Raise unless an option is None or a finite number above 0 (or 0 itself) and up to `most`."""
+    if value is None:
+        return
+    if not isinstance(value, Real):
+        raise InputTypeError(
+            f"{option(name)} must be a number", got=f"{value!r} of type {type(value).__name__}"
+        )
+    number = float(value)
+    if not 0 <= number <= most or not math.isfinite(number) or (number == 0 and not zero):
+        expected = "a number of 0 or more" if zero else "a number above 0"
+        expected += f", up to {most:g}" if math.isfinite(most) else ""
+        raise InputError(f"{option(name, value)} cannot be used", expected=expected)
 
 
 def clean_run(
@@ -84,6 +132,8 @@ def clean_run(
             f"{name}: high_pass and low_pass need the seconds between volumes, and the image "
             "header does not say. Give t_r."
         )
+    if t_r is not None:
+        cleaning.check_nyquist(t_r, name)
     n_kept = len(volumes) if kept is None else int(kept.sum())
     out = np.empty((n_kept, volumes.shape[1]), dtype=np.float32)
     for start in range(0, volumes.shape[1], VOXELS_AT_ONCE):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+
+from voxprior.images.tables import parse_table
 
 __all__ = ["Confounds", "confounds_of", "read_confounds"]
 
@@ -101,11 +102,8 @@ def confounds_of(confounds: Any, path: Any, n_volumes: int, name: str) -> Confou
 
 def _table(confounds: Any, name: str) -> pd.DataFrame:
     if isinstance(confounds, (str, os.PathLike)):
-        path = Path(confounds)
-        if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such confounds table (wanted for {name}).")
-        table = pd.read_csv(path, sep="," if path.suffix == ".csv" else "\t", na_values=["n/a"])
-        name = str(path)
+        table = parse_table(confounds, f"confounds table (wanted for {name})", na_values=["n/a"])
+        name = str(confounds)
     else:
         table = pd.DataFrame(confounds)
     holes = [str(column) for column in table.columns if table[column].isna().any()]

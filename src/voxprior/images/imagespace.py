@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from voxprior.images import masks, surfaces, volumes
-from voxprior.images.cleaning import Cleaning, clean_run
+from voxprior.images.cleaning import Cleaning, check_number, clean_run
 from voxprior.images.reading import Source, find_sources, is_surface, n_volumes
 from voxprior.images.standardize import choose, standardize, statistics
 from voxprior.space import VoxelSpace
 
-__all__ = ["ImageSpace", "RunRows", "fit_image_space", "warn_constant"]
+__all__ = ["ImageSpace", "RunRows", "check_settings", "fit_image_space", "warn_constant"]
+
+# Wider than a brain; the kernel of an absurd width would fill the memory.
+WIDEST_MM = 200.0
 
 
 @dataclass(frozen=True)
@@ -329,20 +332,22 @@ def fit_image_space(
     >>> fit_image_space(run, mask="data", detrend=True)
     ImageSpace(volume 3 x 3 x 2, 18 voxels, standardize='run')
     """
-    sources = find_sources(images, mesh)
-    runs = _all_runs(sources)
     settings: dict[str, Any] = {"detrend": detrend, "high_pass": high_pass}
     settings |= {"low_pass": low_pass, "t_r": t_r}
+    check_settings(smoothing_fwhm=smoothing_fwhm, **settings)
+    sources = find_sources(images, mesh)
+    runs = _all_runs(sources)
     if masks.is_masker(mask):
         for name, value in settings.items():
             settings[name] = value or getattr(mask, name, None)
         smoothing_fwhm = smoothing_fwhm or getattr(mask, "smoothing_fwhm", None)
         settings["detrend"] = bool(settings["detrend"])
-    cleaning = Cleaning(**settings)
+    cleaning = check_settings(smoothing_fwhm=smoothing_fwhm, **settings)
     if cleaning.needed and not runs:
         raise ValueError(
             "detrend, high_pass and low_pass need 4-D runs; these images have no time."
         )
+    _check_filters(cleaning, sources)
     found = masks.find_mask(mask, sources, mesh, resample)
     if found.parts is not None and smoothing_fwhm:
         raise ValueError(
@@ -359,6 +364,26 @@ def fit_image_space(
     )
     _check_places(fitted, sources)
     return fitted
+
+
+def check_settings(smoothing_fwhm: Any = None, **settings: Any) -> Cleaning:
+    """Raise where a number cannot be, before anything is read; return how runs are cleaned.
+
+    Other parameters of `fit_image_space` are left to it.
+    """
+    check_number("smoothing_fwhm", smoothing_fwhm, most=WIDEST_MM, zero=True)
+    names = ("detrend", "high_pass", "low_pass", "t_r")
+    return Cleaning(**{name: settings[name] for name in names if name in settings})
+
+
+def _check_filters(cleaning: Cleaning, sources: list[Source]) -> None:
+    """Hold filters against the time between volumes of each header, before data are read."""
+    if not cleaning.filters or cleaning.t_r is not None:
+        return
+    for source in sources:
+        t_r = volumes.header_t_r(source.load())
+        if t_r is not None:
+            cleaning.check_nyquist(t_r, source.name)
 
 
 def warn_constant(rows: np.ndarray, name: str) -> np.ndarray:

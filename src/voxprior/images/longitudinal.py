@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from voxprior.images.dataset import Dataset
-from voxprior.images.imagespace import ImageSpace, fit_image_space
+from voxprior.images.imagespace import ImageSpace, check_settings, fit_image_space
 from voxprior.images.maps import label_sources
 from voxprior.images.reading import Source, find_sources, n_volumes
+from voxprior.images.tables import check_columns
 
 __all__ = ["load_differences"]
 
@@ -79,6 +80,9 @@ def load_differences(
         raise ValueError(f"sign must be 't1-t2' or 't2-t1'. Got {sign!r} instead.")
     if images is not None and settings:
         raise ValueError(f"images= is already fitted; leave out {', '.join(sorted(settings))}.")
+    check_settings(**settings)
+    if table is not None:
+        check_columns(label, covariates)
     pairs = _pairs(find_sources(first), find_sources(second))
     names = [before.name for before, _ in pairs]
     sources = [before for before, _ in pairs]

@@ -9,9 +9,14 @@ import numpy as np
 import pandas as pd
 
 from voxprior.images.dataset import Dataset
-from voxprior.images.imagespace import ImageSpace, fit_image_space, warn_constant
+from voxprior.images.imagespace import (
+    ImageSpace,
+    check_settings,
+    fit_image_space,
+    warn_constant,
+)
 from voxprior.images.reading import Source, find_sources, n_volumes, stem
-from voxprior.images.tables import join_table
+from voxprior.images.tables import check_columns, join_table
 
 __all__ = ["Labelled", "label_sources", "load_maps"]
 
@@ -76,6 +81,9 @@ def load_maps(
     """
     if images is not None and set(settings) - {"mesh"}:
         raise ValueError(f"images= is already fitted; leave out {', '.join(sorted(settings))}.")
+    check_settings(**settings)
+    if table is not None:
+        check_columns(label, covariates)
     sources = find_sources(maps, settings.get("mesh"))
     counts = [n_volumes(source.load()) for source in sources]
     if table is not None and max(counts) > 1:
@@ -133,6 +141,7 @@ def label_sources(
         y = None if y is None else np.asarray(y)
         frame = None if covariates is None else pd.DataFrame(covariates).reset_index(drop=True)
         groups = None if groups is None else np.asarray(groups)
+        check_columns(None, () if frame is None else frame.columns)
         for what, values in (("labels", y), ("covariates", frame), ("groups", groups)):
             _check_length(what, values, names)
         return Labelled(sources, y, frame, groups, ())

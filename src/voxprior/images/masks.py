@@ -193,7 +193,7 @@ def _readings(
         else:
             grid = np.asarray(reference.affine, float)
             if resample:
-                image = volumes.resampled(image, reference.shape[:3], grid)
+                image = volumes.resampled(image, reference.shape[:3], grid, source.name)
             volumes.check_grid(image, reference.shape[:3], grid, source.name, name)
         data = array_of(image, source.name)
         yield image, data.reshape(*data.shape[: 1 if is_surface(image) else 3], -1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import gzip
-import math
 import os
 import zlib
 from dataclasses import dataclass
@@ -14,11 +13,14 @@ from xml.parsers.expat import ExpatError
 
 import numpy as np
 
+from voxprior.errors import InputError
+from voxprior.images import bounds
+
 __all__ = ["Source", "array_of", "find_sources", "is_surface", "n_volumes", "stem"]
 
 # What nibabel, zlib and the XML parser of GIFTI raise on damaged files.
 DAMAGED = (OSError, EOFError, ValueError, KeyError, zlib.error, gzip.BadGzipFile, ExpatError)
-VOLUMES = (".nii.gz", ".nii", ".img.gz", ".img", ".hdr", ".mgz", ".mgh")
+VOLUMES = (".nii.gz", ".nii", ".img.gz", ".img", ".hdr.gz", ".hdr", ".mgz", ".mgh")
 SURFACES = (".func.gii", ".shape.gii", ".surf.gii", ".gii.gz", ".gii")
 
 
@@ -64,6 +66,9 @@ class Source:
             raise ValueError(
                 f"{self.name}: an image must have 3 or 4 dimensions. Got shape {image.shape}."
             )
+        kind = getattr(image.dataobj, "dtype", None) or image.get_data_dtype()
+        bounds.check_numbers(image.shape, np.dtype(kind), self.name)
+        bounds.check_affine(image.affine, self.name)
         return image
 
 
@@ -77,12 +82,27 @@ def load_volume(path: Path, name: str) -> Any:
         )
     if path.is_dir():
         raise IsADirectoryError(f"{name}: is a folder. Give its images, e.g. '{path}/*.nii.gz'.")
+    if not path.is_file() or not path.name.lower().endswith(VOLUMES):
+        raise InputError(
+            f"{name}: is not an image file", expected=f"one that ends in {', '.join(VOLUMES)}"
+        )
+    # Whatever a parser raises on bytes that somebody else wrote, the file is at fault.
+    try:
+        declared = bounds.declared_by(path)
+    except Exception as error:
+        raise _unreadable(name, error) from error
+    declared.check(name)
     try:
         return nibabel.load(path)
-    except (*DAMAGED, nibabel.filebasedimages.ImageFileError) as error:
-        raise OSError(
-            f"{name}: cannot be read as an image ({error}). The file is damaged or not an image."
-        ) from error
+    except Exception as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: Exception) -> OSError:
+    return OSError(
+        f"{name}: cannot be read as an image ({str(error) or type(error).__name__}). The file is "
+        "damaged or not an image."
+    )
 
 
 def array_of(image: Any, name: str) -> np.ndarray:
@@ -90,43 +110,24 @@ def array_of(image: Any, name: str) -> np.ndarray:
     if is_surface(image):
         parts = [np.asarray(part, dtype=np.float32) for part in image.data.parts.values()]
         return np.concatenate(parts)
+    declared = bounds.declared_in(image) if _is_on_disk(image) else None
+    if declared is not None:
+        declared.check(name)
     try:
-        if _is_gzipped(image):
-            return _checked_gzip(image.dataobj)
-        return image.get_fdata(dtype=np.float32, caching="unchanged")
+        if declared is None:
+            return image.get_fdata(dtype=np.float32, caching="unchanged")
+        return bounds.read_voxels(declared, float(image.dataobj.slope), float(image.dataobj.inter))
     except DAMAGED as error:
-        raise OSError(
-            f"{name}: the data are truncated or corrupt ({error}). Copy or download the file again."
-        ) from error
+        raise bounds.damaged(name, error) from error
 
 
-def _is_gzipped(image: Any) -> bool:
+def _is_on_disk(image: Any) -> bool:
     from nibabel.arrayproxy import ArrayProxy
 
     proxy = image.dataobj
-    name = getattr(proxy, "file_like", None)
     # Exactly this class: the proxies of other formats lay their data out in their own way.
-    return type(proxy) is ArrayProxy and isinstance(name, str) and name.endswith(".gz")
-
-
-def _checked_gzip(proxy: Any) -> np.ndarray:
-    """Read a gzipped image to the very end: only there does gzip compare its checksum.
-
-    nibabel stops at the last voxel, so a damaged file would come back as noise without an error.
-    """
-    with gzip.open(proxy.file_like) as file:
-        content = file.read()
-    due = proxy.offset + math.prod(proxy.shape) * proxy.dtype.itemsize
-    if len(content) < due:
-        raise EOFError(f"{due} bytes due, {len(content)} there")
-    stored = np.ndarray(proxy.shape, proxy.dtype, content, proxy.offset, order="F")
-    slope, inter = np.float64(proxy.slope), np.float64(proxy.inter)
-    if slope == 1 and inter == 0:
-        return stored.astype(np.float32, copy=False)
-    scaled = np.empty(proxy.shape, dtype=np.float32, order="F")
-    for part in range(proxy.shape[-1]):  # in double precision, but never all of it
-        scaled[..., part] = stored[..., part] * slope + inter
-    return scaled
+    plain = type(proxy) is ArrayProxy and proxy.order == "F"
+    return plain and isinstance(proxy.file_like, str)
 
 
 def n_volumes(image: Any) -> int:

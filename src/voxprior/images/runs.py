@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from os.path import isfile
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from voxprior.errors import InputError, option
 from voxprior.images.confounds import confounds_of
 from voxprior.images.dataset import Dataset
-from voxprior.images.imagespace import ImageSpace, fit_image_space
+from voxprior.images.imagespace import ImageSpace, check_settings, fit_image_space
 from voxprior.images.reading import Source, find_sources, n_volumes, stem
 from voxprior.images.trials import (
     UNITS,
@@ -25,6 +27,8 @@ from voxprior.images.trials import (
 from voxprior.images.volumes import header_t_r
 
 __all__ = ["load_runs"]
+
+LONGEST_DELAY = 3600  # seconds; a response lags by some
 
 
 class Timing(NamedTuple):
@@ -101,6 +105,8 @@ def load_runs(
     Dataset(4 samples, 18 voxels, labels face: 2, house: 2)
     """
     _check_choices(unit, window, group_by, images, settings)
+    check_settings(**settings)
+    _check_delay(delay)
     mesh = settings.get("mesh")
     sources = find_sources(runs, mesh)
     if images is None:
@@ -145,6 +151,14 @@ def _check_choices(
     given = set(settings) - {"mesh"}
     if images is not None and given:
         raise ValueError(f"images= is already fitted; leave out {', '.join(sorted(given))}.")
+
+
+def _check_delay(delay: Any) -> None:
+    if not isinstance(delay, Real) or not abs(float(delay)) <= LONGEST_DELAY:
+        raise InputError(
+            f"{option('delay', delay)} cannot be used",
+            expected=f"seconds from -{LONGEST_DELAY} to {LONGEST_DELAY}",
+        )
 
 
 def _one_each(timing: Any, sources: list[Source], per_volume: bool) -> list[Any]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from voxprior.images.reading import DAMAGED, array_of
+from voxprior.errors import InputError
+from voxprior.images import gifti
+from voxprior.images.reading import VOLUMES, array_of, load_volume
 from voxprior.images.volumes import check_finite
 from voxprior.space import VoxelSpace
 
@@ -22,6 +25,7 @@ __all__ = ["Parts", "mesh_of", "read_surface", "surface_image", "surface_rows"]
 # Hemispheres and their numbers of vertices in the order of the rows: (("left", 10242), ...).
 Parts = tuple[tuple[str, int], ...]
 
+GIFTI = (".gii", ".gii.gz")
 HEMISPHERE = {"l": "left", "r": "right", "lh": "left", "rh": "right"}
 HEMISPHERE |= {"left": "left", "right": "right"}
 # hemi-L (BIDS), lh. (FreeSurfer), .L. (HCP)
@@ -64,16 +68,26 @@ def read_surface(item: Any, mesh: Any, name: str) -> Any:
 
 
 def _gifti_data(path: Any) -> np.ndarray:
-    from nilearn.surface import load_surf_data
-
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path}: no such surface file.")
     try:
-        return np.asarray(load_surf_data(os.fspath(path)), dtype=np.float32)
-    except (*DAMAGED, TypeError) as error:
+        return _surface_values(os.fspath(path))
+    except InputError:
+        raise  # names the file already
+    except Exception as error:  # whatever a parser raises on bytes that somebody else wrote
         raise OSError(
             f"{path}: cannot be read as surface data ({error}); damaged or of another kind."
         ) from error
+
+
+def _surface_values(path: str) -> np.ndarray:
+    from nilearn.surface import load_surf_data
+
+    if path.endswith(GIFTI):
+        return gifti.read_maps(path)
+    if path.lower().endswith(VOLUMES):  # FreeSurfer keeps surface maps in volumes too
+        return array_of(load_volume(Path(path), path), path).squeeze()
+    return np.asarray(load_surf_data(path), dtype=np.float32)
 
 
 def _side(path: Any, name: str) -> str:
@@ -99,11 +113,22 @@ def _read_mesh(files: Any) -> Any:
     from nilearn.surface import FileMesh, PolyMesh
 
     try:
-        mesh = load_fsaverage(files)["pial"] if isinstance(files, str) else PolyMesh(**dict(files))
-    except (*DAMAGED, TypeError) as error:
+        if isinstance(files, str):
+            mesh = load_fsaverage(files)["pial"]
+        else:
+            mesh = PolyMesh(**{side: _one_mesh(file) for side, file in files})
+    except Exception as error:  # whatever a parser raises on bytes that somebody else wrote
         raise OSError(f"The mesh {files} cannot be read ({error}).") from error
     parts = mesh.parts.items()
     return PolyMesh(**{k: m.loaded() if isinstance(m, FileMesh) else m for k, m in parts})
+
+
+def _one_mesh(file: Any) -> Any:
+    from nilearn.surface import InMemoryMesh
+
+    if isinstance(file, (str, os.PathLike)) and os.fspath(file).endswith(GIFTI):
+        return InMemoryMesh(*gifti.read_mesh(file))
+    return file
 
 
 def _hemispheres(mesh: Any, sides: Any) -> Any:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from voxprior.errors import InputError, option
+from voxprior.images import bounds
 from voxprior.images.reading import stem
 
-__all__ = ["Joined", "join_table", "read_table"]
+__all__ = ["Joined", "check_columns", "join_table", "parse_table", "read_table"]
 
+# Far more than studies of thousands, or fMRIPrep's confounds of an hour, have.
+TABLE_BYTES = 2**26
+LINE_BYTES = 2**20
 # A key column is looked for in this order; the first four hold file names, the others subjects.
 FILE_KEYS = ("file", "filename", "path", "image")
 SUBJECT_KEYS = ("participant_id", "subject_id", "subject", "id")
@@ -53,16 +60,47 @@ def read_table(table: Any) -> pd.DataFrame:
     """
     if isinstance(table, pd.DataFrame):
         return table
+    text = dict.fromkeys(FILE_KEYS + SUBJECT_KEYS, str)
+    return parse_table(table, "table", na_values=["n/a"], dtype=text)
+
+
+def parse_table(table: Any, what: str, sep: str | None = None, **options: Any) -> pd.DataFrame:
+    """Read a text file of bounded size by pandas; whatever is wrong with it is told in one line.
+
+    Parameters
+    ----------
+    table : path
+        A name that ends in ``.gz`` is expanded, as far as a table may reach.
+    what : str
+        What the file is, for error messages.
+    sep : str, optional
+        By default a comma for ``.csv`` and a tab for anything else.
+    **options
+        Of `pandas.read_csv`.
+    """
     path = Path(os.fspath(table))
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such table.")
-    text = dict.fromkeys(FILE_KEYS + SUBJECT_KEYS, str)
+        there = "is a folder, not a" if path.is_dir() else "no such"
+        raise FileNotFoundError(f"{path}: {there} {what}.")
     try:
-        return pd.read_csv(
-            path, sep="," if path.suffix.lower() == ".csv" else "\t", na_values=["n/a"], dtype=text
-        )
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as a table ({error}).") from error
+        with bounds.opened(str(path)) as stream:
+            content = stream.read(TABLE_BYTES + 1)
+        _check_text(content)
+        by = sep or ("," if path.suffix.lower() == ".csv" else "\t")
+        return pd.read_csv(BytesIO(content), sep=by, **options)
+    except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:
+        raise ValueError(f"{path}: cannot be read as a {what} ({error}).") from error
+
+
+def _check_text(content: bytes) -> None:
+    """Refuse what pandas would take for a table, and perhaps fill the memory with."""
+    if len(content) > TABLE_BYTES:
+        raise ValueError(f"it has more than {TABLE_BYTES // 2**20} MB")
+    if b"\0" in content:
+        raise ValueError("it holds zero bytes, so it is not text")
+    longest = max(map(len, BytesIO(content)), default=0)
+    if longest > LINE_BYTES:
+        raise ValueError(f"a line has {longest} characters")
 
 
 def join_table(
@@ -103,6 +141,7 @@ def join_table(
     >>> join_table(["b/sub-02_T1w.nii.gz", "a/sub-01_T1w.nii.gz"], people, label="age").y
     array([74, 61])
     """
+    check_columns(label, covariates)
     if unmatched not in ("raise", "drop"):
         raise ValueError(f"unmatched must be 'raise' or 'drop'. Got {unmatched!r}.")
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
@@ -137,6 +176,23 @@ def join_table(
         chosen,
         tuple(problems),
     )
+
+
+def check_columns(label: str | None, covariates: str | Iterable[Any] | None) -> None:
+    """Raise where a covariate is named twice, or is what is to be predicted."""
+    several = () if covariates is None else covariates
+    given = [several] if isinstance(several, str) else list(several)
+    twice = sorted({str(name) for name in given if given.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"{option('covariates')} names {', '.join(map(repr, twice))} more than once",
+            remedy="Name each covariate once",
+        )
+    if label is not None and label in given:
+        raise InputError(
+            f"{option('covariates')} names {label!r}, which is the label",
+            remedy="What is to be predicted cannot be regressed out",
+        )
 
 
 def _labels(column: pd.Series) -> np.ndarray:

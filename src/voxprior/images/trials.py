@@ -22,6 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from voxprior.errors import InputError
+from voxprior.images.tables import parse_table
+
 __all__ = ["UNITS", "Block", "Cut", "VolumeLabels", "blocks_of_events", "blocks_of_labels", "cut"]
 __all__ += ["read_volume_labels", "rest_volumes"]
 
@@ -30,6 +33,8 @@ LABEL_COLUMNS = ("labels", "label", "targets", "target", "trial_type", "conditio
 RUN_COLUMNS = ("chunks", "chunk", "runs", "run")
 # Onsets are rounded in tables: a volume that starts this little before the onset still counts.
 SLACK = 1e-3
+# An event may reach past a run that was stopped, but not this many times its length.
+LONGEST_EVENT = 10
 
 
 class Block(NamedTuple):
@@ -92,6 +97,7 @@ def blocks_of_events(
             f"{n_volumes * t_r:g} s ({n_volumes} volumes every {t_r:g} s). "
             "Check that events and run belong together, and t_r."
         )
+    _check_span(onsets, durations, n_volumes * t_r, table_name, name)
     firsts = np.ceil((onsets + delay) / t_r - SLACK).astype(int)
     stops = np.ceil((onsets + durations + delay) / t_r - SLACK).astype(int)
     labels = [None] * len(table) if label_column is None else _event_labels(table, label_column)
@@ -102,14 +108,24 @@ def blocks_of_events(
     ]
 
 
+def _check_span(
+    onsets: np.ndarray, durations: np.ndarray, length: float, table_name: str, name: str
+) -> None:
+    """Refuse times so far outside the run that they cannot be seconds of it."""
+    absurd = (onsets < -LONGEST_EVENT * length) | (durations > LONGEST_EVENT * length)
+    if absurd.any():
+        row = int(np.flatnonzero(absurd)[0])
+        raise InputError(
+            f"{table_name}: the event in row {row + 1} starts at {onsets[row]:g} s and lasts "
+            f"{durations[row]:g} s, but {name} has {length:g} s",
+            remedy="Check that onsets and durations are in seconds",
+        )
+
+
 def _events_table(events: Any, name: str) -> tuple[pd.DataFrame, str]:
     if isinstance(events, pd.DataFrame):
         return events, f"events of {name}"
-    path = Path(events)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such events table (wanted for {name}).")
-    separator = "," if path.suffix == ".csv" else "\t"
-    return pd.read_csv(path, sep=separator, na_values=["n/a"]), str(path)
+    return parse_table(events, f"events table (wanted for {name})", na_values=["n/a"]), str(events)
 
 
 def _seconds(column: pd.Series, what: str, name: str) -> np.ndarray:
@@ -170,11 +186,14 @@ def read_volume_labels(labels: Any, n_volumes: int, name: str = "run") -> Volume
 
 
 def _attributes(path: Path, name: str) -> pd.DataFrame:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such label file (wanted for {name}).")
-    separator = "," if path.suffix == ".csv" else r"\s+"
-    table = pd.read_csv(
-        path, sep=separator, header=None, dtype=str, comment="#", keep_default_na=False
+    table = parse_table(
+        path,
+        f"label file (wanted for {name})",
+        sep="," if path.suffix == ".csv" else r"\s+",
+        header=None,
+        dtype=str,
+        comment="#",
+        keep_default_na=False,
     )
     if str(table.iloc[0, 0]).lower() in LABEL_COLUMNS + RUN_COLUMNS:
         table = table.iloc[1:].set_axis(table.iloc[0].str.lower(), axis=1).reset_index(drop=True)

@@ -49,7 +49,7 @@ def header_t_r(image: Any) -> float | None:
     if header is None or len(image.shape) < 4 or not hasattr(header, "get_xyzt_units"):
         return None
     seconds, unit = float(header.get_zooms()[3]), header.get_xyzt_units()[1]
-    if seconds <= 0 or (unit == "unknown" and seconds == 1.0):
+    if not 0 < seconds < np.inf or (unit == "unknown" and seconds == 1.0):
         return None  # 1 without a unit is what headers hold when nobody filled them in
     return seconds * {"msec": 1e-3, "usec": 1e-6}.get(unit, 1.0)
 
@@ -76,12 +76,14 @@ def volume_rows(
     """
     affine = _affine(space)
     if resample:
-        image = resampled(image, space.shape, affine)
+        image = resampled(image, space.shape, affine, name)
     check_grid(image, space.shape, affine, name, "the mask")
     data = array_of(image, name)
     data = data.reshape(*data.shape[:3], -1)
     mask = space.mask
-    rows = np.ascontiguousarray(data[mask].T)
+    rows = np.empty((data.shape[-1], space.n_voxels), dtype=np.float32)
+    for number, row in enumerate(rows):  # one volume at a time: no second copy of the image
+        row[:] = data[..., number][mask]
     check_finite(rows, name)
     if smoothing_fwhm is not None:
         _smooth_into(rows, data, mask, affine, smoothing_fwhm)
@@ -114,13 +116,14 @@ def _smooth_into(
         rows[part] = masker.transform(nibabel.Nifti1Image(volumes, affine))
 
 
-def resampled(image: Any, shape: tuple[int, ...], affine: np.ndarray) -> Any:
+def resampled(image: Any, shape: tuple[int, ...], affine: np.ndarray, name: str) -> Any:
     """Bring an image to a grid, by nilearn's splines; itself if it lies there already."""
     from nilearn.image import resample_img
 
     same_shape = tuple(image.shape[:3]) == tuple(shape)
     if same_shape and np.abs(np.asarray(image.affine) - affine).max() <= AFFINE_TOLERANCE_MM:
         return image
+    array_of(image, name)  # nilearn reads the file by itself, but not to the end that tells damage
     return resample_img(
         image,
         target_affine=affine,

@@ -18,16 +18,19 @@ import os
 import platform
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import joblib
 import numba
 import numpy as np
 import sklearn
+from joblib.parallel import BACKENDS, get_active_backend
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.base import is_classifier, is_regressor
@@ -54,6 +57,11 @@ class Outcome(NamedTuple):
     values: list[Any]
     complete: bool
 
+
+# Names of joblib's backends whose workers are on this machine.
+LOCAL = ("loky", "threading", "multiprocessing", "sequential")
+# How long a worker may go on after the process that started it has gone.
+SECONDS_ALONE = 0.5
 
 _inside = 0
 _limits: Any = None
@@ -84,7 +92,9 @@ def one_thread() -> Iterator[None]:
                 _limits.restore_original_limits()
 
 
-def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> tuple:
+def _guarded(work: Callable, index: int, n_tasks: int, starter: int, seed, task, *shared) -> tuple:
+    if os.getppid() == starter:
+        _end_with_parent()
     try:
         with one_thread():
             return index, work(task, seed, *shared)
@@ -92,6 +102,40 @@ def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> t
         error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
         remember_refusal(error)
         raise
+
+
+@cache
+def _end_with_parent() -> None:
+    """End this worker when the process that started it has gone, killed before it could say so.
+
+    Workers left alone would otherwise wait in memory for minutes.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_ALONE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless this is a number of workers: 1 or more, -1 for all cores, or None."""
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
+        raise InputError(
+            f"{option('n_jobs', n_jobs)} is not a number of workers",
+            expected="1 or more, or -1 for all cores",
+        )
+
+
+def _workers(n_jobs: int | None, n_tasks: int) -> int | None:
+    """Bound workers on this machine by its cores and the tasks; a cluster keeps its number."""
+    check_jobs(n_jobs)
+    if type(get_active_backend()[0]) not in [BACKENDS.get(name) for name in LOCAL]:
+        return n_jobs
+    return max(1, min(joblib.effective_n_jobs(n_jobs), joblib.cpu_count(), n_tasks))
 
 
 def run_tasks(
@@ -118,7 +162,8 @@ def run_tasks(
     shared : sequence
         Arguments common to all tasks; large arrays belong here, they are sent to a worker once.
     n_jobs : int or None
-        Workers; -1 for all cores; None for one, or what ``joblib.parallel_config`` says.
+        Workers; -1 for all cores; None for one, or what ``joblib.parallel_config`` says. On this
+        machine never more than it has cores or there are tasks; a cluster keeps its own number.
     random_state : int or None
         Root of the tasks' seeds; None draws one.
     progress : bool
@@ -160,10 +205,13 @@ def run_tasks(
     enough = bool(done) and stop is not None and stop()
     todo = [] if enough else [i for i in range(len(tasks)) if i not in done]
     parallel = joblib.Parallel(
-        n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs"
+        n_jobs=_workers(n_jobs, len(todo)),
+        return_as="generator_unordered",
+        pre_dispatch="2*n_jobs",
     )
     calls = (
-        joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
+        joblib.delayed(_guarded)(work, i, len(tasks), os.getpid(), seeds[i], tasks[i], *shared)
+        for i in todo
     )
     with _progress_bar(progress and bool(todo), name, len(todo)) as advance:
         stream = parallel(calls)

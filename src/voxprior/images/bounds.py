@@ -1,0 +1,254 @@
+"""Volumes read as far as their header says and no further.
+
+A file is compared with its header before anything is reserved or expanded:
+
+* the header and what follows it before the voxels are small;
+* the voxels are numbers, one or more of them, and fit into the file and the free memory;
+* the voxels end where the file ends: what follows was written by mistake, or to exhaust memory.
+
+The voxels then go into the float32 array they become a block at a time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from voxprior.errors import InputError
+
+__all__ = ["Declared", "check_affine", "check_memory", "check_numbers", "damaged"]
+__all__ += ["declared_by", "declared_in", "free_memory", "is_gzipped", "opened", "read_voxels"]
+
+# Header with its extensions; those with the DICOM fields of every volume have some megabytes.
+HEADER_BYTES = 2**26
+# The .mat file of SPM: 16 numbers for each volume, which may be compressed.
+MATRIX_BYTES = 2**18
+# Deflate cannot expand further than this; blocks of a file system or a tape; tags of FreeSurfer.
+DEFLATE_RATIO = 1032
+PADDING_BYTES = 512
+TAG_BYTES = 2**20
+VOXELS_AT_ONCE = 2**18
+
+
+class Declared(NamedTuple):
+    """What a header says of the voxels: shape, type, file, first byte, bytes that may follow."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    file: str
+    offset: int
+    tail: int
+
+    @property
+    def n_voxels(self) -> int:
+        """Number of voxels over all volumes, as a Python integer: it cannot overflow."""
+        return math.prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """Byte after the last voxel."""
+        return self.offset + self.n_voxels * self.dtype.itemsize
+
+    def check(self, name: str) -> None:
+        """Raise unless the voxels are numbers that the file and the memory can hold."""
+        check_numbers(self.shape, self.dtype, name)
+        if not 0 <= self.offset <= HEADER_BYTES:
+            raise InputError(
+                f"{name}: the header says that the voxels start at byte {self.offset}",
+                expected=f"at most {HEADER_BYTES}",
+                remedy="The file is damaged",
+            )
+        size, gzipped = os.path.getsize(self.file), is_gzipped(self.file)
+        most = DEFLATE_RATIO * size if gzipped else size
+        if self.end > most:
+            there = f"{'at most ' if gzipped else ''}{most} there"
+            raise damaged(name, f"{self.end} bytes expected by the header, {there}")
+        if not gzipped and size > self.end + self.tail:
+            raise damaged(name, self.trailing)
+        check_memory(self.n_voxels, name)
+
+    @property
+    def trailing(self) -> str:
+        """What to say where more follows than may."""
+        size = " x ".join(str(n) for n in self.shape)
+        return f"trailing data: by the header, {size} voxels, the file ends at byte {self.end}"
+
+
+def damaged(name: str, why: Any) -> OSError:
+    """Return the error of a file that does not hold what it should."""
+    return OSError(
+        f"{name}: the data are truncated or corrupt ({why}). Copy or download the file again."
+    )
+
+
+def is_gzipped(file: str) -> bool:
+    """Tell by the name, as nibabel does."""
+    return file.lower().endswith((".gz", ".mgz"))
+
+
+def declared_by(path: Path) -> Declared:
+    """Read the fixed part of a header, after a look at the size of the files that nibabel reads.
+
+    Raises whatever nibabel does where the file is not an image.
+    """
+    found = _image_class(str(path))
+    files = {kind: holder.filename for kind, holder in found.filespec_to_file_map(path).items()}
+    _check_size(files.get("header"), HEADER_BYTES)
+    _check_size(files.get("mat"), MATRIX_BYTES)
+    kind = found.header_class
+    with opened(files.get("header", files["image"])) as stream:
+        header = kind(stream.read(kind.template_dtype.itemsize), check=False)
+    return Declared(
+        tuple(int(n) for n in header.get_data_shape()),
+        np.dtype(header.get_data_dtype()),
+        files["image"],
+        int(header.get_data_offset()),
+        _tail(header, files["image"]),
+    )
+
+
+def declared_in(image: Any) -> Declared:
+    """Return what the header of an opened image says; its data are nibabel's `ArrayProxy`."""
+    proxy = image.dataobj
+    return Declared(
+        tuple(int(n) for n in proxy.shape),
+        proxy.dtype,
+        proxy.file_like,
+        int(proxy.offset),
+        _tail(image.header, proxy.file_like),
+    )
+
+
+def _image_class(path: str) -> Any:
+    """Return the class that nibabel would take for a file."""
+    from nibabel.cifti2 import Cifti2Image
+    from nibabel.imageclasses import all_image_classes
+
+    sniff = None
+    for found in all_image_classes:
+        fits, sniff = found.path_maybe_image(path, sniff)
+        if fits and found is Cifti2Image:
+            raise ValueError("CIFTI has no grid: give volumes, or GIFTI files of each hemisphere")
+        if fits:
+            return found
+    raise ValueError("no header of a known format")
+
+
+def _check_size(file: str | None, most: int) -> None:
+    """Refuse a file beside the voxels that is, or expands to, more than it can mean."""
+    if file is None or not os.path.exists(file):
+        return
+    with opened(file) as stream:
+        if _reaches_past(stream, most):
+            raise ValueError(f"{file} has more than {most} bytes")
+
+
+def _tail(header: Any, file: str) -> int:
+    """Bytes that may follow the voxels: FreeSurfer's tags, or the padding of a last block."""
+    from nibabel.freesurfer.mghformat import MGHHeader
+
+    if isinstance(header, MGHHeader):
+        return TAG_BYTES
+    return 0 if is_gzipped(file) else PADDING_BYTES
+
+
+# ------------------------------------------------------------------------- what cannot be
+
+
+def check_numbers(shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
+    """Raise unless there are voxels, and each is one real number."""
+    if min(shape, default=0) < 1:
+        raise InputError(
+            f"{name}: every dimension of an image must have at least one voxel",
+            got=f"shape {tuple(int(n) for n in shape)}",
+        )
+    if dtype.kind not in "biuf":
+        kind = "complex numbers" if dtype.kind == "c" else "colors or other records"
+        raise InputError(
+            f"{name}: the voxels are {kind}",
+            expected="one real number per voxel",
+            got=f"type {dtype}",
+            remedy="Give the magnitude, or another single value, as an image of its own",
+        )
+
+
+def check_affine(affine: Any, name: str) -> None:
+    """Raise unless the affine tells each voxel a place of its own."""
+    affine = np.asarray(affine, dtype=float)
+    if affine.shape != (4, 4) or not np.isfinite(affine).all():
+        raise InputError(
+            f"{name}: the affine in the header must be 4 x 4 finite numbers",
+            got=" ".join(f"{number:g}" for number in affine.ravel()),
+            remedy="Repair the header, or make the image again",
+        )
+
+
+def check_memory(n_values: int, name: str) -> None:
+    """Raise where this many numbers do not fit into the free memory."""
+    due, free = 4 * n_values, free_memory()
+    if free is not None and due > free:
+        raise InputError(
+            f"{name}: its {n_values:,} values need {due / 2**30:,.1f} GB",
+            got=f"{free / 2**30:,.1f} GB of free memory",
+            remedy="If that many are not expected the header is damaged; else cut the image",
+        )
+
+
+def free_memory() -> int | None:
+    """Bytes that can be had without swapping; all memory where the system does not say, or None."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found = dict(line.split(":", 1) for line in lines)
+        return int(found["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+# ------------------------------------------------------------------------- reading
+
+
+def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
+    """Read voxels as float32, scaled, and the file to its very end.
+
+    Only there does gzip compare its checksum: nibabel stops at the last voxel, so a damaged file
+    would come back as noise without an error.
+    """
+    values = np.empty(declared.n_voxels, dtype=np.float32)
+    with opened(declared.file) as stream:
+        stream.seek(declared.offset)
+        for start in range(0, len(values), VOXELS_AT_ONCE):
+            part = values[start : start + VOXELS_AT_ONCE]
+            content = stream.read(len(part) * declared.dtype.itemsize)
+            if len(content) < len(part) * declared.dtype.itemsize:
+                raise EOFError(f"{declared.end} bytes expected by the header, fewer there")
+            _scale_into(part, np.frombuffer(content, declared.dtype), slope, inter)
+        if _reaches_past(stream, declared.end + declared.tail):
+            raise EOFError(declared.trailing)
+    return values.reshape(declared.shape, order="F")
+
+
+def opened(file: str) -> Any:
+    """Open a file for reading; one that is gzipped is expanded as it is read."""
+    return gzip.open(file) if is_gzipped(file) else open(file, "rb")
+
+
+def _reaches_past(stream: Any, position: int) -> bool:
+    stream.seek(position)
+    return bool(stream.read(1))
+
+
+def _scale_into(part: np.ndarray, stored: np.ndarray, slope: float, inter: float) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told of later
+        if slope == 1 and inter == 0:
+            part[:] = stored
+        else:
+            part[:] = stored * np.float64(slope) + np.float64(inter)
