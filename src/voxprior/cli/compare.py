@@ -160,6 +160,7 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int) -> 
         n_jobs=testing.jobs,
         random_state=testing.seed,
         progress=True,
+        **data.known(),
         allow=list(SEVERITY),
     )
     if not curve.complete:

@@ -69,7 +69,8 @@ def one_line(error: BaseException) -> str:
     findings = getattr(error, "findings", None)  # of the audit
     if findings:
         told = " ".join(f"[{f.name}] {in_options(f.message)}" for f in findings)
-        return f"{told} To go on all the same: --allow {','.join(f.name for f in findings)}"
+        names = dict.fromkeys(finding.name for finding in findings)
+        return f"{told} To go on all the same: --allow {','.join(names)}"
     if isinstance(error, MemoryError):
         return "not enough memory: use a smaller mask, or fewer --jobs."
     if isinstance(error, OSError) and error.strerror:

@@ -117,6 +117,7 @@ def _permuted(
         n_jobs=testing.jobs,
         random_state=testing.seed,
         progress=True,
+        **data.known(),
         allow=list(SEVERITY),
     )
     if not test.complete:
@@ -194,6 +195,7 @@ def facts(data: Dataset) -> dict[str, dict[str, Any]]:
             "conditions": ", ".join(trials.get("conditions") or []) or None,
             "response delay": f"{trials['delay']:g} s" if trials.get("delay") else None,
             "left out": "; ".join(data.dropped) or None,
+            "voxels dropped": (data.images and data.images.voxels_dropped) or None,
             "notes": "; ".join(data.notes) or None,
         },
         "Preprocessing": {

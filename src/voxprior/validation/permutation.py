@@ -24,7 +24,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,15 +92,19 @@ def permutation_test(
     random_state: int = 0,
     progress: bool = False,
     variables: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+    findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
 ) -> PermutationResult:
     """Test a decoder's score against relabelled data, after the audit of the split.
 
     Parameters
     ----------
-    estimator, X, y, groups, cv, n_jobs, random_state, progress, variables, allow
+    estimator, X, y, groups, cv, n_jobs, random_state, progress
         As in `cross_validate`. An estimator on a Gram matrix (``kernel="precomputed"``) reuses it
         for every relabelling, and one that offers ``fit_prepared`` what it has prepared.
+    variables, names, findings, allow
+        For the audit, as in `cross_validate`.
     score : str
         Score of all predictions taken together; default accuracy, balanced accuracy for unequal
         classes, R² for regression.
@@ -126,8 +130,18 @@ def permutation_test(
     """
     y, groups, classes = check_data(estimator, X, y, groups)
     folds, _ = make_folds(estimator, X, y, groups, cv)
-    findings = audit(estimator, X, y, groups, folds, variables=variables, allow=allow)
-    heed(findings)
+    found = audit(
+        estimator,
+        X,
+        y,
+        groups,
+        folds,
+        variables=variables,
+        names=names,
+        findings=findings,
+        allow=allow,
+    )
+    heed(found)
     values = np.unique(y)
     score = _default_score(y, classes) if score is None else score
     structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
@@ -153,7 +167,7 @@ def permutation_test(
         stopped,
         said,
         complete,
-        findings,
+        found,
     )
 
 
