@@ -129,7 +129,7 @@ class TestNaN:
         for options in (["--mask", mask], []):
             line = refused("decode", *study, *options, "--out", tmp_path / "out", *COMMON)
             assert "more than half" in line
-            assert line.endswith("sub-07_map.nii.gz.")
+            assert "sub-07_map.nii.gz: more than half" in line
 
 
 def test_predict_warns_of_a_constant_scan(run, study, maps, tmp_path, bare_report):

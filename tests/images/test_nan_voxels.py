@@ -130,11 +130,18 @@ class TestComputedMasks:
     def test_runs(self, save, rng):
         values = 100 + rng.normal(size=(2, *SHAPE, 20))
         values[0, 2, 2, 2, 7] = np.nan
+        values[1, 2, 2, 1] = np.nan  # in all volumes of one run
         runs = [save(run, f"run{i}.nii.gz", t_r=2.0) for i, run in enumerate(values)]
         for mask in ("data", "background"):
             data = load_runs(runs, labels=[LABELS, LABELS], mask=mask)
             assert not data.space.mask[2, 2, 2]
-            assert data.images.voxels_dropped == 1
+            assert data.images.voxels_dropped == 2
+
+    def test_one_scan_has_all_voxels_that_it_can_have(self, maps, save):
+        values = maps[1][0].copy()
+        values[1:] = np.nan
+        images = fit_image_space(save(values, "one.nii.gz"))
+        assert (images.space.n_voxels, images.voxels_dropped) == (12, 0)
 
 
 class TestTooMany:
@@ -143,13 +150,13 @@ class TestTooMany:
         values = maps[1][2].copy()
         values[2:] = np.nan
         paths = [*maps[0][:5], save(values, "broken.nii.gz")]
-        with pytest.raises(ValueError, match=r"Leave out .*: \S*broken.nii.gz\.$"):
+        with pytest.raises(ValueError, match=r"Leave out \S*broken.nii.gz: more than half"):
             load_maps(paths, mask=mask_path if mask == "given" else "data")
 
     def test_a_broken_volume_is_named(self, run_path, mask_path, save):
         values = nibabel.load(run_path).get_fdata()
         values[..., 13] = np.inf
-        with pytest.raises(ValueError, match=r"holed.nii.gz, volume 13\.$"):
+        with pytest.raises(ValueError, match=r"Leave out \S*holed.nii.gz, volume 13: more"):
             load_runs(save(values, "holed.nii.gz", t_r=2.0), labels=LABELS, mask=mask_path)
 
     def test_half_of_the_mask_is_still_read(self, maps, mask_path, save):
@@ -169,7 +176,7 @@ class TestTooMany:
         values = maps[1].copy()
         values[:, 2:] = np.nan
         paths = [save(v, p.name) for v, p in zip(values, maps[0])]
-        with pytest.raises(ValueError, match=r"8 of 12 .*Give mask .* and 3 more\.$"):
+        with pytest.raises(ValueError, match=r"8 of 12 .*Use a mask .* and 3 more\.$"):
             load_maps(paths, mask=mask_path)
 
 

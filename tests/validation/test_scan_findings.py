@@ -1,6 +1,9 @@
 """Scans and covariates that cannot be right: found by the audit, named, overridden by name."""
 
+import re
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,6 +28,7 @@ from voxprior.validation import (
     permutation_test,
     with_covariates,
 )
+from voxprior.validation.audit import SEVERITY
 
 LOGISTIC = LogisticRegression()
 FILES = [f"sub-{i:02d}.nii.gz" for i in range(24)]
@@ -195,6 +199,14 @@ class TestEverywhere:
         (first,) = audit(LOGISTIC, X, y, runs)
         again = audit(LOGISTIC, X, y, runs, findings=[(first.name, first.message)])
         assert again == (first,)
+
+
+def test_the_documented_table_is_the_one_in_force():
+    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| (error|warning) \|", page, re.MULTILINE)
+    assert dict(rows) == SEVERITY
+    module = sys.modules[audit.__module__].__doc__
+    assert dict(re.findall(r"^([a-z]+-[a-z-]+) +(error|warning)", module, re.MULTILINE)) == SEVERITY
 
 
 class TestRealData:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError
 from voxprior.images.findings import listed, volume_names
 
 if TYPE_CHECKING:
@@ -119,12 +119,10 @@ def refuse_most(lost: np.ndarray, usable: np.ndarray, parts: FiniteParts) -> Non
     worst = sorted(lacking, key=lambda name: -lacking[name])
     broken = [name for name in worst if lacking[name] > limit]
     if 0 < len(broken) <= len(lacking) / 2:
-        remedy = f"Leave out what lacks more than half of them alone: {listed(broken)}"
+        remedy = f"Leave out {listed(broken)}: more than half are lacking there alone"
     else:
         told = listed([f"{name} ({lacking[name]})" for name in worst if lacking[name]])
-        remedy = (
-            f"Give {option('mask')} with voxels that all scans have, or leave scans out: {told}"
-        )
+        remedy = f"Use a mask of voxels that all scans have, or leave out what lacks most: {told}"
     raise InputError(
         f"{lost.sum()} of {usable.sum()} voxels are NaN or infinite in some scan, more than half",
         remedy=remedy,
