@@ -265,10 +265,9 @@ class Decoder(BaseEstimator):
             With the findings of the audit.
         """
         data = self._labelled(images, y, groups, covariates)
-        X, variables = data.X, None
+        X = data.X
         if data.covariates is not None:
             X = with_covariates(data.X, covariate_matrix(data.covariates)[0])
-            variables = dict(data.covariates.items())
         return cross_validate(
             prepared(self.estimator, data),
             X,
@@ -278,7 +277,7 @@ class Decoder(BaseEstimator):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=bool(self.verbose),
-            variables=variables,
+            **data.known(),
             allow=allow,
             folder=folder,
         )
@@ -306,6 +305,7 @@ class Decoder(BaseEstimator):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=bool(self.verbose),
+            **data.known(),
             allow=allow,
         )
 

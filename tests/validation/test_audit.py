@@ -130,6 +130,19 @@ class TestPlanted:
         chosen = SelectKBest(k=50).fit_transform(X, y)
         assert names(LOGISTIC, chosen, y, runs, LeaveOneGroupOut()) == {"fitted-outside"}
 
+    @pytest.mark.parametrize(("related", "found"), [(47, set()), (48, {"fitted-outside"})])
+    def test_more_than_95_of_100_voxels_go_along(self, related, found):
+        """Of 50 voxels, 47 (94 %) are a region that responds, 48 (96 %) are a selection.
+
+        Scans come in pairs, one of each class, with the same values: F = 0. Related voxels are
+        higher by 10 standard deviations in one class.
+        """
+        y, runs = np.tile([0, 1], 16), np.repeat(np.arange(4), 8)
+        noise = np.random.default_rng(0).normal(size=(16, 50))
+        X = np.repeat(noise, 2, axis=0)
+        X[:, :related] += 10 * y[:, None]
+        assert names(LOGISTIC, X, y, runs, LeaveOneGroupOut()) == found
+
     def test_frozen_step(self, design):
         X, y, runs = design
         frozen = FrozenEstimator(StandardScaler().fit(X))

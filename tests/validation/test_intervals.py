@@ -5,14 +5,20 @@ import pytest
 from benchmarks import coverage
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import ShuffleSplit
 from sklearn.svm import LinearSVC
 
 from voxprior.validation import FewShotSplit, cross_validate, interval
 from voxprior.validation.group_scores import score_of_groups
-from voxprior.validation.intervals import beta_binomial, corrected_t, difference_interval
+from voxprior.validation.intervals import (
+    Spread,
+    beta_binomial,
+    corrected_t,
+    difference_interval,
+    limits,
+)
 from voxprior.validation.result import score_predictions
 
 
@@ -69,6 +75,29 @@ class TestFormulas:
         assert high - low == pytest.approx(2 * expected)
         with pytest.raises(ValueError, match="two splits"):
             corrected_t([0.5], 30, 10)
+
+    def test_variance_of_a_mean_over_groups(self):
+        """Five scans with errors of 1 to 5 s: the textbook's standard error, √(s²/G) = √(2.5/5).
+
+        A bootstrap over G groups has the variance with divisor G, 2/5; G/(G-1) of (1) makes it
+        2.5/5. The log scale of (3) is then 2 · 2.776 · √0.5 / 3 wide, 1.309 (1.171 without).
+        """
+        folds = [(np.arange(5, 10), np.arange(5))]
+        y = np.array([1.0, 2, 3, 4, 5, 0, 0, 0, 0, 0])
+        result = cross_validate(DummyRegressor(), np.zeros((10, 1)), y, np.arange(10), folds)
+        found = interval(result, "mae", n_draws=100_000)
+        assert (found.method, found.estimate) == ("group bootstrap", 3)
+        assert np.log(found.high / found.low) == pytest.approx(1.309, rel=0.01)
+
+    def test_limits_of_a_share_with_few_degrees_of_freedom(self):
+        """A share of 0.8 with variance 0.01 is worth ñ = 0.16/0.01 · (1.960/2.776)² = 7.97 scans.
+
+        Of 5 groups, 4 degrees of freedom; the limits are quantiles of Beta(6.88, 2.09). With
+        16 scans, as without (z/t)², they would be 0.565 and 0.938.
+        """
+        found = limits(Spread(0.8, 0.01, 4), "accuracy", 1000, 0.95)
+        assert found == pytest.approx((0.4593, 0.9639), abs=1e-4)
+        assert stats.beta.cdf(found, 6.879, 2.095) == pytest.approx([0.025, 0.975], abs=1e-3)
 
     def test_wider_at_a_higher_level(self, rng):
         result = cross_validate(Centroid(), *runs(rng, 64, 10, 1.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,18 +128,23 @@ class Study:
 
     def read(self, runs: list[Run], groups: list[str] | None = None) -> Dataset:
         """Read runs and cut them into trials."""
+        from voxprior.images.findings import repetition_findings
+
         times = {run.t_r for run in runs}
-        if self.preparation.t_r is None and len(times) > 1:
-            raise ValueError(f"Runs differ in RepetitionTime: {sorted(map(str, times))}.")
         masks = [str(run.mask) for run in runs if run.mask is not None]
         settings = self.preparation.settings()
-        settings["t_r"] = self.preparation.t_r or times.pop()
+        # Where the files beside the images differ, each image's header says its own.
+        settings["t_r"] = self.preparation.t_r or (times.pop() if len(times) == 1 else None)
         settings["mask"] = str(self.mask) if self.mask else None
         if self.mask is None and len(masks) == len(runs):
             settings["mask"] = masks
         events = [str(run.events) for run in runs]
         images = [str(run.bold) for run in runs]
-        return read_runs(images, events, None, self.trials, groups=groups, **settings)
+        data = read_runs(images, events, None, self.trials, groups=groups, **settings)
+        if self.preparation.t_r or "repetition-time" in dict(data.findings):
+            return data
+        found = repetition_findings([run.t_r for run in runs], [run.bold.name for run in runs])
+        return replace(data, findings=(*found, *data.findings))
 
     def settings(self, runs: list[Run]) -> dict[str, Any]:
         """All that decides the outcome, in JSON's types; equal settings, equal outcome."""

@@ -175,6 +175,7 @@ def _learn(chosen: list[str], data: Dataset, testing: Testing, repeats: int, fol
         n_jobs=testing.jobs,
         random_state=testing.seed,
         progress=True,
+        **data.known(),
         allow=list(SEVERITY),
         folder=folder / FINISHED,
     )

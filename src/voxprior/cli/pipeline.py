@@ -139,6 +139,7 @@ def _permuted(
         n_jobs=testing.jobs,
         random_state=testing.seed,
         progress=True,
+        **data.known(),
         allow=list(SEVERITY),
         folder=folder,
     )
@@ -225,6 +226,7 @@ def facts(data: Dataset) -> dict[str, dict[str, Any]]:
             "conditions": ", ".join(trials.get("conditions") or []) or None,
             "response delay": f"{trials['delay']:g} s" if trials.get("delay") else None,
             "left out": "; ".join(data.dropped) or None,
+            "voxels dropped": (data.images and data.images.voxels_dropped) or None,
             "notes": "; ".join(data.notes) or None,
         },
         "Preprocessing": {

@@ -48,6 +48,9 @@ class Dataset:
         One line for each sample left out, with the reason.
     notes : tuple of str
         What else a reader of the report should know.
+    findings : tuple of (name, message)
+        What the reader found in the files that cannot be right, by the names of the audit, see
+        `voxprior.validation.audit`.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Dataset:
     trials: dict[str, Any] | None = None
     dropped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    findings: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape[1] % self.space.n_voxels:
@@ -98,6 +102,11 @@ class Dataset:
     def n_times(self) -> int:
         """Number of time points T in a row: 1 unless windows of volumes were cut."""
         return self.X.shape[1] // self.space.n_voxels
+
+    def known(self) -> dict[str, Any]:
+        """Return what the audit should know of the scans, as keywords of `cross_validate`."""
+        variables = None if self.covariates is None else dict(self.covariates.items())
+        return {"variables": variables, "names": self.names, "findings": self.findings}
 
     def take(self, rows: Any) -> Dataset:
         """Return the dataset of these rows only (numbers or booleans), in this order."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from voxprior.images import masks, surfaces, volumes
 from voxprior.images.cleaning import Cleaning, check_number, clean_run
+from voxprior.images.findings import scan_findings, scan_scale, volume_names, warn_of_constant
 from voxprior.images.reading import Source, find_sources, is_surface, n_volumes
 from voxprior.images.standardize import choose, standardize, statistics
 from voxprior.space import VoxelSpace
@@ -27,12 +28,16 @@ WIDEST_MM = 200.0
 
 @dataclass(frozen=True)
 class RunRows:
-    """The kept volumes of one run: `values` (n_kept, V) and `kept`, a boolean for every volume."""
+    """The kept volumes of one run: `values` (n_kept, V) and `kept`, a boolean for every volume.
+
+    `findings` are (name, message) of volumes that cannot be right.
+    """
 
     values: np.ndarray
     kept: np.ndarray
     t_r: float | None
     name: str
+    findings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,8 @@ class ImageSpace:
         Whether images on another grid are resampled rather than refused.
     notes : tuple of str
         What the mask left out.
+    voxels_dropped : int
+        Voxels left out of the mask because they are NaN or infinite in some scan.
 
     Examples
     --------
@@ -76,20 +83,25 @@ class ImageSpace:
     standardize: str = "none"
     resample: bool = False
     notes: tuple[str, ...] = ()
+    voxels_dropped: int = 0
 
     # ------------------------------------------------------------------ images to rows
 
-    def read(self, source: Source) -> np.ndarray:
-        """Read one image's voxels inside the mask, smoothed: float32 (n_volumes, V)."""
-        return self._rows(source.load(), source.name)
+    def read(self, source: Source, gaps: bool = False) -> np.ndarray:
+        """Read one image's voxels inside the mask, smoothed: float32 (n_volumes, V).
 
-    def _rows(self, image: Any, name: str) -> np.ndarray:
+        NaN and infinite values are an error; with `gaps` they pass, and nothing is smoothed.
+        """
+        return self._rows(source.load(), source.name, gaps)
+
+    def _rows(self, image: Any, name: str, gaps: bool = False) -> np.ndarray:
         if is_surface(image) != (self.parts is not None):
             kinds = ("a surface", "volumes") if is_surface(image) else ("a volume", "surfaces")
             raise ValueError(f"{name}: is {kinds[0]} but the mask is for {kinds[1]}.")
         if self.parts is not None:
-            return surfaces.surface_rows(image, self.space, self.parts, name)
-        return volumes.volume_rows(image, self.space, name, self.smoothing_fwhm, self.resample)
+            return surfaces.surface_rows(image, self.space, self.parts, name, gaps)
+        fwhm = None if gaps else self.smoothing_fwhm
+        return volumes.volume_rows(image, self.space, name, fwhm, self.resample, gaps)
 
     def read_run(
         self,
@@ -126,8 +138,11 @@ class ImageSpace:
             run_kept = np.ones(len(part), dtype=bool) if kept is None else kept[part]
             run_confounds = None if confounds is None else np.asarray(confounds)[part]
             part_rows = rows if whole else rows[part]
+            names = [f"{source.name}, volume {v}" for v in part[run_kept]]
+            scales = [scan_scale(part_rows[i]) for i in np.flatnonzero(run_kept)]
+            found = scan_findings(scales, names, "volumes of the run")
             values = self._cleaned(part_rows, run_confounds, run_kept, t_r, name)
-            runs.append(RunRows(values, run_kept, t_r, name))
+            runs.append(RunRows(values, run_kept, t_r, name, tuple(found)))
         return runs
 
     def _cleaned(
@@ -151,7 +166,7 @@ class ImageSpace:
             )
         chosen = rest[run.kept] if self.standardize == "baseline" and rest is not None else None
         by = statistics(run.values, chosen, run.name)
-        return RunRows(standardize(run.values, by), run.kept, run.t_r, run.name)
+        return replace(run, values=standardize(run.values, by))
 
     def transform(
         self, images: Any, *, mesh: Any = None, runs: Any = None, rest: Any = None
@@ -169,7 +184,27 @@ class ImageSpace:
         rest : boolean array of shape (n,), optional
             Baseline volumes, for ``standardize="baseline"``.
         """
-        sources = find_sources(images, mesh)
+        return self.read_new(find_sources(images, mesh), runs, rest)[0]
+
+    def read_new(
+        self, sources: Sequence[Source], runs: Any = None, rest: Any = None
+    ) -> tuple[np.ndarray, list[tuple[str, str]]]:
+        """Do `read_all` for new scans: no audit comes after it, so it warns of constant ones."""
+        X, findings = self.read_all(sources, runs, rest)
+        counts = [n_volumes(source.load()) for source in sources]
+        names = [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
+        warn_of_constant(findings if self.by_run else scan_findings(map(scan_scale, X), names))
+        return X, findings
+
+    @property
+    def by_run(self) -> bool:
+        """Whether 4-D images are cleaned or standardised run by run."""
+        return self.standardize in ("run", "baseline") or self.cleaning.needed
+
+    def read_all(
+        self, sources: Sequence[Source], runs: Any = None, rest: Any = None
+    ) -> tuple[np.ndarray, list[tuple[str, str]]]:
+        """Read images as `transform` does, and say what is wrong inside runs, see `RunRows`."""
         counts = [n_volumes(source.load()) for source in sources]
         for what, values in (("runs", runs), ("rest", rest)):
             if values is not None and len(values) != sum(counts):
@@ -178,28 +213,30 @@ class ImageSpace:
                     f"Got {len(values)}."
                 )
         X = np.empty((sum(counts), self.space.n_voxels), dtype=np.float32)
-        by_run = self.standardize in ("run", "baseline") or self.cleaning.needed
+        findings: list[tuple[str, str]] = []
         for source, n, start in zip(sources, counts, np.cumsum([0, *counts])):
             here = slice(start, start + n)
-            if by_run:
+            if self.by_run:
                 quiet = None if rest is None else np.asarray(rest, dtype=bool)[here]
-                X[here] = self._by_run(source, None if runs is None else runs[here], quiet)
+                found = self._read_runs(
+                    source, None if runs is None else runs[here], quiet, X[here]
+                )
+                findings += found
             else:
                 X[here] = self.read(source)
-        return X
+        return X, findings
 
-    def _by_run(self, source: Source, runs: Any, rest: np.ndarray | None) -> np.ndarray:
-        """Read, clean and standardise each run of one 4-D image; rows stay in their order."""
+    def _read_runs(
+        self, source: Source, runs: Any, rest: np.ndarray | None, rows: np.ndarray
+    ) -> list[tuple[str, str]]:
+        """Read, clean and standardise each run of one 4-D image into its rows, in their order."""
         parts = None
         if runs is not None:
             parts = [np.flatnonzero(np.asarray(runs) == run) for run in dict.fromkeys(runs)]
         found = self.read_run(source, parts=parts)
-        if parts is None:
-            return self.standardized(found[0], rest).values
-        rows = np.empty((len(runs), self.space.n_voxels), dtype=np.float32)
-        for run, part in zip(found, parts):
+        for run, part in zip(found, parts or [np.arange(len(rows))]):
             rows[part] = self.standardized(run, None if rest is None else rest[part]).values
-        return rows
+        return [finding for run in found for finding in run.findings]
 
     # ------------------------------------------------------------------ rows to images
 
@@ -246,6 +283,7 @@ class ImageSpace:
             "standardize": self.standardize,
             "resample": self.resample,
             "notes": list(self.notes),
+            "voxels_dropped": self.voxels_dropped,
         }
 
     @classmethod
@@ -265,6 +303,7 @@ class ImageSpace:
             state["standardize"],
             state["resample"],
             tuple(state["notes"]),
+            state.get("voxels_dropped", 0),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -305,9 +344,10 @@ def fit_image_space(
         All 3-D (one map a sample), or all 4-D (runs, or beta series).
     mask : None, "epi", "background", "data", path, image, boolean array, nilearn masker, or list
         A list of run masks is intersected. None computes one: nilearn's EPI mask inside every run;
-        for maps and surfaces, all voxels that are finite everywhere and not constant. A masker
-        lends its mask and its smoothing, detrending, filters and `t_r` where these are not given
-        here.
+        for maps and surfaces, all voxels that are finite everywhere and not constant. From a mask
+        that is given, `load_maps` and `load_runs` drop the voxels that are NaN or infinite in some
+        scan, see `voxprior.images.finite`. A masker lends its mask and its smoothing, detrending,
+        filters and `t_r` where these are not given here.
     mesh : optional
         Mesh of GIFTI files: PolyMesh, dict of files, or a template name such as "fsaverage5".
     smoothing_fwhm : float, optional
@@ -361,6 +401,7 @@ def fit_image_space(
         choose(standardize, runs),
         resample,
         found.notes,
+        found.lost,
     )
     _check_places(fitted, sources)
     return fitted

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from voxprior.images.dataset import Dataset
+from voxprior.images.findings import scan_findings, scan_scale
+from voxprior.images.finite import read_where_finite
 from voxprior.images.imagespace import ImageSpace, check_settings, fit_image_space
 from voxprior.images.maps import label_sources
 from voxprior.images.reading import Source, find_sources, n_volumes
@@ -89,14 +91,17 @@ def load_differences(
     found = label_sources(sources, names, y, table, label, key, covariates, groups, unmatched)
     kept = {source.name: position for position, source in enumerate(found.sources)}
     pairs = [pair for pair in pairs if pair[0].name in kept]
-    if images is None:
-        everything = [source for pair in pairs for source in pair]
+    everything = [source for pair in pairs for source in pair]
+
+    def read(images: ImageSpace) -> tuple[np.ndarray, list[float]]:
+        return _differences(pairs, images, sign, binary)
+
+    if images is not None:
+        X, scales = read(images)
+    else:
         settings = {"standardize": "none" if binary else "train"} | settings
         images = fit_image_space(everything, **settings)
-    X = np.empty((len(pairs), images.space.n_voxels), dtype=np.float32)
-    for row, (before, after) in zip(X, pairs):
-        difference = SIGNS[sign] * (images.read(before)[0] - images.read(after)[0])
-        row[:] = difference > 0 if binary else difference
+        images, (X, scales) = read_where_finite(read, images, everything)
     state = f"state 1 iff {sign.replace('-', ' - ')} > 0" if binary else f"difference {sign}"
     return Dataset(
         X=X,
@@ -109,7 +114,22 @@ def load_differences(
         standardize=images.standardize,
         dropped=found.dropped,
         notes=(*images.notes, state),
+        findings=tuple(scan_findings(scales, [source.name for source in everything])),
     )
+
+
+def _differences(
+    pairs: list[tuple[Source, Source]], images: ImageSpace, sign: str, binary: bool
+) -> tuple[np.ndarray, list[float]]:
+    """Differences or states of all pairs, and the scale of every map."""
+    X = np.empty((len(pairs), images.space.n_voxels), dtype=np.float32)
+    scales = []
+    for row, pair in zip(X, pairs):
+        before, after = (images.read(source)[0] for source in pair)
+        scales += [scan_scale(before), scan_scale(after)]
+        difference = SIGNS[sign] * (before - after)
+        row[:] = difference > 0 if binary else difference
+    return X, scales
 
 
 def _pairs(first: list[Source], second: list[Source]) -> list[tuple[Source, Source]]:

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from voxprior.images.dataset import Dataset
+from voxprior.images.findings import volume_names
+from voxprior.images.finite import read_where_finite
 from voxprior.images.imagespace import (
     ImageSpace,
     check_settings,
@@ -91,22 +93,22 @@ def load_maps(
             f"{sources[int(np.argmax(counts))].name}: has {max(counts)} volumes, but a table "
             "has one row a file. Give y, a label for each volume, instead."
         )
-    names = [
-        source.name if n == 1 else f"{source.name}, volume {v}"
-        for source, n in zip(sources, counts)
-        for v in range(n)
-    ]
+    names = [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
     found = label_sources(sources, names, y, table, label, key, covariates, groups, unmatched)
-    if images is None:
+    if images is not None:
+        X, findings = images.read_new(found.sources)
+    else:
         if settings.get("mask") is None:
             settings["mask"] = "data"  # a 4-D beta series is no EPI run
         images = fit_image_space(found.sources, **settings)
+        images, (X, findings) = read_where_finite(
+            lambda images: images.read_all(found.sources), images, found.sources
+        )
     by = found.groups
     if by is None and max(counts) > 1 and len(sources) > 1:
         stems = [stem(source.name) for source in sources]
         unique = len(set(stems)) == len(stems)
         by = np.repeat(np.array(stems) if unique else np.arange(len(stems)), counts)
-    X = images.transform(found.sources)
     if max(counts) == 1 and len(X) > 1:
         warn_constant(X, f"{len(X)} maps, {found.sources[0].name} the first")
     return Dataset(
@@ -120,6 +122,7 @@ def load_maps(
         standardize=images.standardize,
         dropped=found.dropped,
         notes=images.notes,
+        findings=tuple(findings),
     )
 
 

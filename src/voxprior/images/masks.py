@@ -2,7 +2,7 @@
 
 A computed mask keeps the voxels that can tell anything: finite in every image and not constant,
 over the volumes of each run or over the maps of a study. For runs it lies inside nilearn's EPI
-mask of every run.
+mask of every run. Voxels that the scans have but for some NaN are counted, see `finite`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from voxprior.images import surfaces, volumes
+from voxprior.images.finite import refuse_most
 from voxprior.images.reading import Source, array_of, find_sources, is_surface, n_volumes
 from voxprior.space import VoxelSpace
 
@@ -23,11 +24,15 @@ STRATEGIES = ("epi", "background", "data")
 
 
 class FoundMask(NamedTuple):
-    """The space of a mask, hemispheres of a surface (None for volumes), and notes for the user."""
+    """The space of a mask, hemispheres of a surface (None for volumes), and notes for the user.
+
+    `lost` counts voxels left out because they are NaN or infinite in some scan.
+    """
 
     space: VoxelSpace
     parts: surfaces.Parts | None
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    lost: int = 0
 
 
 def is_masker(mask: Any) -> bool:
@@ -123,7 +128,7 @@ def _from_array(mask: np.ndarray, image: Any, name: str) -> FoundMask:
     return _on(image, mask, "the mask array")
 
 
-def _on(image: Any, inside: np.ndarray, what: str, notes: tuple[str, ...] = ()) -> FoundMask:
+def _on(image: Any, inside: np.ndarray, what: str) -> FoundMask:
     """Put a boolean array on the grid or mesh of an image."""
     if not inside.any():
         raise ValueError(
@@ -132,8 +137,8 @@ def _on(image: Any, inside: np.ndarray, what: str, notes: tuple[str, ...] = ()) 
         )
     if is_surface(image):
         coordinates, faces, parts = surfaces.mesh_of(image)
-        return FoundMask(VoxelSpace.from_mesh(coordinates, faces).take(inside), parts, notes)
-    return FoundMask(VoxelSpace.from_mask(inside, np.asarray(image.affine, float)), None, notes)
+        return FoundMask(VoxelSpace.from_mesh(coordinates, faces).take(inside), parts)
+    return FoundMask(VoxelSpace.from_mask(inside, np.asarray(image.affine, float)), None)
 
 
 # ------------------------------------------------------------------------- computed masks
@@ -143,38 +148,59 @@ def _computed(strategy: str, sources: list[Source], resample: bool) -> FoundMask
     reference = sources[0].load()
     if strategy != "data" and is_surface(reference):
         raise ValueError(f"mask={strategy!r} is for volumes; surfaces take 'data' or a mask.")
-    informative, wanted = _scan(strategy, sources, reference, resample)
-    lost = int((wanted & ~informative).sum())
-    where = "in some image" if strategy == "data" else "in some run"
-    notes = (f"{lost} voxels were left out of the computed mask: constant or not finite {where}",)
+    scan = _scan(strategy, sources, reference, resample)
+    lost = scan.varying & ~scan.finite
+
+    def finite_parts() -> Iterator[tuple[str, np.ndarray]]:
+        for source, (_, data) in zip(sources, _readings(sources, reference, resample)):
+            yield source.name, np.isfinite(data)
+
+    refuse_most(lost, scan.varying, finite_parts)
     what = f"the mask computed ('{strategy}') from {sources[0].name}"
     what += f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    # 'data' masks leave out the whole background, which is no news.
-    return _on(reference, informative & wanted, what, notes if lost and strategy != "data" else ())
+    found = _on(reference, scan.finite & scan.varying & scan.wanted, what)
+    return found._replace(notes=tuple(_left_out(strategy, scan)), lost=int(lost.sum()))
 
 
-def _scan(
-    strategy: str, sources: list[Source], reference: Any, resample: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Go through the images once: voxels finite and varying, and voxels inside every run's mask."""
+class MaskScan(NamedTuple):
+    """Voxels finite in every image, varying where finite, and inside the mask of every run."""
+
+    finite: np.ndarray
+    varying: np.ndarray
+    wanted: np.ndarray
+
+
+def _left_out(strategy: str, scan: MaskScan) -> Iterator[str]:
+    """Say how many voxels a computed mask left out; the whole background of 'data' is no news."""
+    lost = int((scan.varying & ~scan.finite).sum())
+    still = int((scan.wanted & scan.finite & ~scan.varying).sum())
+    start = "voxels were left out of the computed mask"
+    if lost:
+        yield f"{lost} {start}: NaN or infinite in some scan"
+    if still and strategy != "data":
+        yield f"{still} {start}: constant in some run"
+
+
+def _scan(strategy: str, sources: list[Source], reference: Any, resample: bool) -> MaskScan:
+    """Go through the images once."""
     low: Any = None
     high = finite = wanted = varying = low
     for image, data in _readings(sources, reference, resample):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # all-NaN voxels are dealt with below
-            floor, ceiling = data.min(axis=-1), data.max(axis=-1)
+        # Of the values that are there: what is NaN in every image is outside the brain.
+        floor, ceiling = np.fmin.reduce(data, axis=-1), np.fmax.reduce(data, axis=-1)
         here = np.isfinite(data).all(axis=-1)
         if finite is None:
             low, high, finite = floor, ceiling, here
             wanted = varying = np.ones(here.shape, dtype=bool)
         else:
-            low, high, finite = np.minimum(low, floor), np.maximum(high, ceiling), finite & here
+            low, high, finite = np.fmin(low, floor), np.fmax(high, ceiling), finite & here
         if data.shape[-1] > 1:
-            varying = varying & (floor < ceiling)
+            varying = varying & ~(floor == ceiling)
         if strategy != "data":
             wanted = wanted & _nilearn_mask(strategy, image, data)
     several = len(sources) > 1 or n_volumes(reference) > 1
-    return finite & varying & ((low < high) if several else (low != 0)), wanted
+    told = (low < high) if several else (low != 0) & ~np.isnan(low)
+    return MaskScan(finite, varying & told, wanted)
 
 
 def _readings(

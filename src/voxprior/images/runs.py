@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from os.path import isfile
 from typing import Any, NamedTuple
@@ -12,16 +13,20 @@ import numpy as np
 from voxprior.errors import InputError, option
 from voxprior.images.confounds import confounds_of
 from voxprior.images.dataset import Dataset
+from voxprior.images.findings import listed, repetition_findings, warn_of_constant
+from voxprior.images.finite import read_where_finite
 from voxprior.images.imagespace import ImageSpace, check_settings, fit_image_space
 from voxprior.images.reading import Source, find_sources, n_volumes, stem
 from voxprior.images.trials import (
     UNITS,
     Block,
     Cut,
+    Event,
     blocks_of_events,
     blocks_of_labels,
     cut,
     read_volume_labels,
+    repeated_events,
     rest_volumes,
 )
 from voxprior.images.volumes import header_t_r
@@ -32,11 +37,15 @@ LONGEST_DELAY = 3600  # seconds; a response lags by some
 
 
 class Timing(NamedTuple):
-    """Runs inside one file: name, volumes and blocks of each."""
+    """Runs inside one file: name, volumes and blocks of each; and of the file the seconds between
+    volumes, where known, and events that repeat others.
+    """
 
     runs: list[Any]
     parts: list[np.ndarray] | None
     blocks: list[list[Block]]
+    t_r: float | None
+    repeated: list[Event]
 
 
 def load_runs(
@@ -109,6 +118,7 @@ def load_runs(
     _check_delay(delay)
     mesh = settings.get("mesh")
     sources = find_sources(runs, mesh)
+    fixed = images is not None
     if images is None:
         images = fit_image_space(sources, **settings)
     quiet = (rest,) if isinstance(rest, str) else tuple(rest)
@@ -122,18 +132,29 @@ def load_runs(
     ]
     if label_column is not None:
         _check_conditions(conditions, timings, quiet)
-    cuts: list[Cut] = []
+
+    def cut_all(images: ImageSpace) -> list[Cut]:
+        return [
+            one
+            for file in zip(sources, timings, tables)
+            for one in _cut_file(*file, images, quiet, conditions, unit, window, label_column)
+        ]
+
+    if fixed:
+        cuts = cut_all(images)
+    else:
+        images, cuts = read_where_finite(cut_all, images, sources)
     run_names: list[Any] = []
-    for number, (source, timing) in enumerate(zip(sources, timings)):
-        cuts += _cut_file(
-            source, timing, tables[number], images, quiet, conditions, unit, window, label_column
-        )
+    for number, timing in enumerate(timings):
         own = None if groups is None else groups[number]
         run_names += [_run_name(run, own, timing, number, sources) for run in timing.runs]
     trials: dict[str, Any] = {"unit": unit, "window": window, "delay": delay}
     trials["conditions"] = None if conditions is None else list(conditions)
     trials |= {"rest": list(quiet), "label_column": label_column}
-    return _assemble(cuts, run_names, groups is not None, group_by, images, trials)
+    data = _assemble(cuts, run_names, groups is not None, group_by, images, trials)
+    if fixed:
+        warn_of_constant(data.findings)  # of new scans, which no audit looks at
+    return replace(data, findings=(*_findings(timings, sources, conditions, quiet), *data.findings))
 
 
 def _check_choices(
@@ -219,14 +240,16 @@ def _timing(
         )
     if is_events:
         blocks = blocks_of_events(table, n, t_r or 1.0, delay, label_column, source.name)
-        return Timing([0], None, [blocks])
+        repeated = repeated_events(table, label_column, source.name) if label_column else []
+        return Timing([0], None, [blocks], t_r, repeated)
     found = read_volume_labels(table, n, source.name)
     shift = round(delay / t_r) if t_r else 0
     if found.runs is None:
-        return Timing([0], None, [blocks_of_labels(found.labels, shift)])
+        return Timing([0], None, [blocks_of_labels(found.labels, shift)], t_r, [])
     order = list(dict.fromkeys(found.runs.tolist()))
     parts = [np.flatnonzero(found.runs == run) for run in order]
-    return Timing(order, parts, [blocks_of_labels(found.labels[part], shift) for part in parts])
+    blocks_of_runs = [blocks_of_labels(found.labels[part], shift) for part in parts]
+    return Timing(order, parts, blocks_of_runs, t_r, [])
 
 
 def _cut_file(
@@ -253,6 +276,7 @@ def _cut_file(
         chosen = [b for b in blocks if b not in nameless and _wanted(b.label, conditions, rest)]
         found = cut(run.values, run.kept, chosen, unit, window, run.name)
         found.dropped.extend(f"{run.name}, event at volume {b.first}: no label" for b in nameless)
+        found.findings.extend(run.findings)
         cuts.append(found)
     return cuts
 
@@ -309,7 +333,32 @@ def _assemble(
         trials=trials,
         dropped=tuple(dropped),
         notes=images.notes,
+        findings=tuple(finding for c in cuts for finding in c.findings),
     )
+
+
+def _findings(
+    timings: list[Timing],
+    sources: list[Source],
+    conditions: Sequence[str] | None,
+    rest: tuple[str, ...],
+) -> list[tuple[str, str]]:
+    """Say what cannot be right about repetition times and events."""
+    found = repetition_findings([t.t_r for t in timings], [s.name for s in sources])
+    repeated = [
+        f"{event.label} at {event.onset:g} s in {source.name}"
+        for timing, source in zip(timings, sources)
+        for event in timing.repeated
+        if _wanted(event.label, conditions, rest)
+    ]
+    if repeated:
+        message = (
+            f"Events lie upon others of the same label: {listed(repeated)} ({len(repeated)} in "
+            "all), so the same volumes count as several trials. Remove repeated rows of the "
+            "events tables."
+        )
+        found.append(("repeated-events", message))
+    return found
 
 
 def _check_conditions(

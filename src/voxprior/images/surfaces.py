@@ -16,8 +16,8 @@ import numpy as np
 
 from voxprior.errors import InputError
 from voxprior.images import gifti
+from voxprior.images.finite import check_finite
 from voxprior.images.reading import VOLUMES, array_of, load_volume
-from voxprior.images.volumes import check_finite
 from voxprior.space import VoxelSpace
 
 __all__ = ["Parts", "mesh_of", "read_surface", "surface_image", "surface_rows"]
@@ -172,12 +172,18 @@ def _vertices(parts: Parts) -> str:
     return " and ".join(f"{n} {side} vertices" for side, n in parts)
 
 
-def surface_rows(image: Any, space: VoxelSpace, parts: Parts, name: str) -> np.ndarray:
-    """Read a SurfaceImage's vertices inside the mask: float32 of shape (n_maps, V)."""
+def surface_rows(
+    image: Any, space: VoxelSpace, parts: Parts, name: str, gaps: bool = False
+) -> np.ndarray:
+    """Read a SurfaceImage's vertices inside the mask: float32 of shape (n_maps, V).
+
+    NaN and infinite values are an error unless `gaps` lets them pass.
+    """
     check_mesh(image, space, parts, name, "the mask")
     data = array_of(image, name)
     rows = np.ascontiguousarray(data.reshape(len(data), -1)[space.sites].T)
-    check_finite(rows, name)
+    if not gaps:
+        check_finite(rows, name)
     return rows
 
 

@@ -26,7 +26,7 @@ from voxprior.errors import InputError
 from voxprior.images.tables import parse_table
 
 __all__ = ["UNITS", "Block", "Cut", "VolumeLabels", "blocks_of_events", "blocks_of_labels", "cut"]
-__all__ += ["read_volume_labels", "rest_volumes"]
+__all__ += ["Event", "read_volume_labels", "repeated_events", "rest_volumes"]
 
 UNITS = ("block", "volume", "window")
 LABEL_COLUMNS = ("labels", "label", "targets", "target", "trial_type", "condition")
@@ -45,6 +45,13 @@ class Block(NamedTuple):
     stop: int
 
 
+class Event(NamedTuple):
+    """A row of an events table: its label and its onset in seconds."""
+
+    label: str
+    onset: float
+
+
 class VolumeLabels(NamedTuple):
     """A label for every volume of a file, and the run of every volume (None: one run)."""
 
@@ -53,13 +60,17 @@ class VolumeLabels(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Samples of one run: rows (n, T * V), labels, number of the block, names, dropped."""
+    """Samples of one run: rows (n, T * V), labels, number of the block, names, dropped.
+
+    `findings` are (name, message) of volumes that cannot be right.
+    """
 
     rows: np.ndarray
     labels: list[str | None]
     blocks: list[int]
     names: list[str]
     dropped: list[str]
+    findings: list[tuple[str, str]]
 
 
 # ------------------------------------------------------------------------- timing of a run
@@ -120,6 +131,32 @@ def _check_span(
             f"{durations[row]:g} s, but {name} has {length:g} s",
             remedy="Check that onsets and durations are in seconds",
         )
+
+
+def repeated_events(events: Any, label_column: str, name: str = "run") -> list[Event]:
+    """Find events that lie on an earlier one of their label: same onset, or mostly inside it.
+
+    Less overlap is common, for durations are nominal and onsets jitter.
+
+    >>> import pandas as pd
+    >>> events = pd.DataFrame({"onset": [4.0, 4.0], "duration": 6.0, "trial_type": "face"})
+    >>> repeated_events(events, "trial_type")
+    [Event(label='face', onset=4.0)]
+    """
+    table, table_name = _events_table(events, name)
+    onsets = _seconds(table["onset"], "onset", table_name)
+    durations = _seconds(table["duration"], "duration", table_name)
+    labels = np.array(_event_labels(table, label_column), dtype=object)
+    found = []
+    for label in dict.fromkeys(label for label in labels if label is not None):
+        rows = np.flatnonzero(labels == label)
+        rows = rows[np.argsort(onsets[rows], kind="stable")]
+        first, length = onsets[rows], durations[rows]
+        last_end = np.maximum.accumulate(first + length)[:-1]
+        inside = first[1:] + length[1:] / 2 < last_end - SLACK
+        again = np.diff(first) < SLACK
+        found += [Event(label, float(onset)) for onset in first[1:][inside | again]]
+    return found
 
 
 def _events_table(events: Any, name: str) -> tuple[pd.DataFrame, str]:
@@ -259,7 +296,7 @@ def cut(
     # Row of each volume among the kept ones; -1 where it was scrubbed.
     row_of = np.full(len(kept), -1)
     row_of[kept] = np.arange(kept.sum())
-    out = Cut(np.empty(0), [], [], [], [])
+    out = Cut(np.empty(0), [], [], [], [], [])
     rows: list[np.ndarray] = []
     for number, block in enumerate(blocks):
         stop = block.first + window if unit == "window" and window else block.stop

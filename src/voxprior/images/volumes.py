@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from voxprior.images.finite import check_finite
 from voxprior.images.reading import array_of
 from voxprior.space import VoxelSpace
 
@@ -60,6 +61,7 @@ def volume_rows(
     name: str,
     smoothing_fwhm: float | None = None,
     resample: bool = False,
+    gaps: bool = False,
 ) -> np.ndarray:
     """Read an image's voxels inside the mask: float32 of shape (n_volumes, V).
 
@@ -73,6 +75,8 @@ def volume_rows(
         Full width at half maximum in millimetres, smoothed through nilearn.
     resample : bool
         Resample an image that lies on another grid; otherwise that is an error.
+    gaps : bool
+        Let NaN and infinite values pass; otherwise they are an error.
     """
     affine = _affine(space)
     if resample:
@@ -84,21 +88,11 @@ def volume_rows(
     rows = np.empty((data.shape[-1], space.n_voxels), dtype=np.float32)
     for number, row in enumerate(rows):  # one volume at a time: no second copy of the image
         row[:] = data[..., number][mask]
-    check_finite(rows, name)
+    if not gaps:
+        check_finite(rows, name)
     if smoothing_fwhm is not None:
         _smooth_into(rows, data, mask, affine, smoothing_fwhm)
     return rows
-
-
-def check_finite(rows: np.ndarray, name: str) -> None:
-    """Raise ValueError naming the file where any voxel is NaN or infinite."""
-    bad = ~np.isfinite(rows).all(axis=0)
-    if bad.any():
-        raise ValueError(
-            f"{name}: {bad.sum()} of {len(bad)} voxels inside the mask are NaN or infinite. Use "
-            "a mask without them (mask=None computes one that leaves them out), or repair "
-            "the image."
-        )
 
 
 def _smooth_into(

@@ -6,6 +6,14 @@ name                   severity  found when
 shared-group           error     a run or subject is in training and in test of one fold
 class-missing          error     a training fold has no scan of some class
 duplicate-images       error     the same image is in training and in test of one fold
+constant-scan          error     a scan, or a volume of a run, has one value in all voxels
+scan-scale             error     the root mean square of a scan is far from the others', a factor of
+                                 100 at least: see `voxprior.images.findings`
+repetition-time        error     a run has other seconds between volumes than most
+repeated-events        error     an event lies upon another of its label, so that the same volumes
+                                 count as two trials
+identifier-covariate   error     a covariate in words has another level for every scan: regressing
+                                 it out leaves nothing
 groups-ignored         warning   a search or calibration inside the estimator splits without groups
 fitted-outside         warning   scaling, selection or a frozen step has seen the test scans
 labels-confounded      warning   labels go along with run, scanner or another given variable
@@ -13,6 +21,7 @@ leave-one-out          warning   classes are balanced, and every test set has on
                                  then always has less of it, which scores below chance on noise
 =====================  ========  ================================================================
 
+Readers of files know what arrays do not show; they hand over their own `findings`.
 Errors stop a run, warnings are shown; naming one in ``allow`` lets it pass and keeps it on record.
 
 References
@@ -38,10 +47,17 @@ from sklearn.feature_selection import f_classif, f_regression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.utils import get_tags
 
+from voxprior.images.findings import FEWEST_VOXELS, scan_findings, scan_scale
+
 SEVERITY = {
     "shared-group": "error",
     "class-missing": "error",
     "duplicate-images": "error",
+    "constant-scan": "error",
+    "scan-scale": "error",
+    "repetition-time": "error",
+    "repeated-events": "error",
+    "identifier-covariate": "error",
     "groups-ignored": "warning",
     "fitted-outside": "warning",
     "labels-confounded": "warning",
@@ -49,8 +65,6 @@ SEVERITY = {
 }
 # Whole-brain data are judged by this many voxels, evenly spaced: a leak shows in all of them.
 VOXELS_LOOKED_AT = 2000
-# Rows of fewer numbers are no images, and may be equal by chance.
-FEWEST_VOXELS = 20
 # Splitters of scikit-learn that see groups.
 GROUP_SPLITTERS = ("Group", "LeavePGroups", "PredefinedSplit")
 
@@ -87,7 +101,7 @@ class AuditError(ValueError):
     def __init__(self, findings: Sequence[Finding]):
         self.findings = tuple(findings)
         lines = [f"[{f.name}] {f.message}" for f in findings]
-        names = ", ".join(repr(f.name) for f in findings)
+        names = ", ".join(dict.fromkeys(repr(f.name) for f in findings))
         super().__init__("\n".join([*lines, f"To go on all the same, name it: allow=[{names}]."]))
 
     def __reduce__(self):
@@ -106,6 +120,8 @@ def audit(
     folds: Sequence = (),
     *,
     variables: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+    findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
 ) -> tuple[Finding, ...]:
     """Look for what would make a validation's number untrue.
@@ -119,6 +135,10 @@ def audit(
     variables : dict of arrays
         Other things known of each scan, for instance ``{"scanner": ..., "age": ...}``; labels
         should not go along with them.
+    names : sequence of str
+        What the scans are called, where a finding names them.
+    findings : sequence of (name, message)
+        What was found when the scans were read, `Dataset.findings`.
     allow : collection of str
         Names of findings that the user overrides.
 
@@ -137,19 +157,26 @@ def audit(
     >>> [f.name for f in audit(LogisticRegression(), X, y, np.repeat([0, 1, 1, 2], 2), folds)]
     ['shared-group']
     """
-    unknown = sorted(set(allow) - set(SEVERITY))
+    found = list(findings)
+    unknown = sorted({*allow, *(name for name, _ in found)} - set(SEVERITY))
     if unknown:
         raise ValueError(f"No finding is called {unknown}. Findings are {sorted(SEVERITY)}.")
+    if names and len(names) != len(y):
+        raise ValueError(f"names must have one entry for each of {len(y)} scans. Got {len(names)}.")
     y = np.asarray(y)
     groups = None if groups is None else np.asarray(groups)
     labelled = is_classifier(estimator)
-    found = list(_look_at_folds(X, y, groups, folds, labelled))
+    found += _look_at_folds(X, y, groups, folds, labelled)
     found += _look_at_estimator(estimator, groups)
     if not get_tags(estimator).input_tags.pairwise:
         found += _look_at_data(X, y, groups, labelled)
+        found += _look_at_scans(estimator, X, names)
     found += _look_at_variables(y, groups, variables or {}, labelled)
-    findings = [Finding(name, SEVERITY[name], text, name in set(allow)) for name, text in found]
-    return tuple(sorted(findings, key=lambda finding: finding.severity != "error"))
+    judged = [
+        Finding(name, SEVERITY[name], text, name in set(allow))
+        for name, text in dict.fromkeys(found)
+    ]
+    return tuple(sorted(judged, key=lambda finding: finding.severity != "error"))
 
 
 def heed(findings: Sequence[Finding]) -> None:
@@ -303,6 +330,17 @@ def _look_at_data(X, y, groups, labelled: bool) -> Found:
             )
 
 
+def _look_at_scans(estimator, X, names: Sequence[str]) -> Found:
+    matrix = X.to_numpy() if hasattr(X, "to_numpy") else X
+    if sparse.issparse(X) or getattr(matrix, "ndim", 0) != 2 or matrix.dtype.kind not in "fiub":
+        return
+    # Covariates that are regressed out ride along as the last columns.
+    params = estimator.get_params(deep=True)
+    riding = [v for name, v in params.items() if name.split("__")[-1] == "n_covariates"]
+    voxels = matrix[:, : matrix.shape[1] - sum(riding)]
+    yield from scan_findings(map(scan_scale, voxels), names)
+
+
 def _standardised(values: np.ndarray) -> bool:
     if len(values) < 2:
         return False
@@ -316,6 +354,14 @@ def _look_at_variables(y, groups, variables: Mapping[str, Any], labelled: bool) 
     if groups is not None and labelled:
         yield from _confounded_groups(y, groups)
     for name, values in variables.items():
+        if _is_identifier(np.asarray(values)):
+            yield (
+                "identifier-covariate",
+                f"'{name}' has another level for each of the {len(y)} scans: it names them, and "
+                "regressing it out leaves nothing of the images. Leave it out, or take the "
+                "variable that was meant.",
+            )
+            continue
         p = _association(y, np.asarray(values), labelled)
         if p < 0.05:
             yield (
@@ -343,6 +389,11 @@ def _confounded_groups(y, groups) -> Found:
             "Classes are not alike over the groups (chi-square p < .01): the decoder may read the "
             "run instead. Balance classes in each run.",
         )
+
+
+def _is_identifier(values: np.ndarray) -> bool:
+    """Tell words that are all different; numbers are regressed out as one column."""
+    return values.dtype.kind not in "fiu" and len({*values.tolist()}) == len(values)
 
 
 def _counts(a, b) -> np.ndarray:

@@ -122,6 +122,8 @@ def learning_curve(
     random_state: int = 0,
     progress: bool = False,
     variables: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+    findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
     folder: str | os.PathLike | None = None,
 ) -> LearningCurve:
@@ -131,8 +133,10 @@ def learning_curve(
     ----------
     estimators : dict of str to classifier
         Decoders by name.
-    X, y, groups, n_jobs, random_state, progress, variables, allow
-        As in `cross_validate`; each `Result` keeps the findings of its decoder.
+    X, y, groups, n_jobs, random_state, progress
+        As in `cross_validate`.
+    variables, names, findings, allow
+        For the audit, as in `cross_validate`; each `Result` keeps the findings of its decoder.
     sizes : sequence of int
         Scans a class (units, with ``draw="group"``); default 2, 3, 5, 8, 12, ... up to all that the
         training pool has.
@@ -162,11 +166,21 @@ def learning_curve(
     splitters = {size: FewShotSplit(size, **options) for size in sizes}
     folds = {size: list(cv.split(X, y, groups)) for size, cv in splitters.items()}
     every = [fold for size in sizes for fold in folds[size]]
-    findings = {
-        name: audit(model, X, y, groups, every, variables=variables, allow=allow)
+    found = {
+        name: audit(
+            model,
+            X,
+            y,
+            groups,
+            every,
+            variables=variables,
+            names=names,
+            findings=findings,
+            allow=allow,
+        )
         for name, model in estimators.items()
     }
-    heed(list(dict.fromkeys(one for found in findings.values() for one in found)))
+    heed(list(dict.fromkeys(one for of_model in found.values() for one in of_model)))
     tasks = [
         (name, size, number)
         for size in sizes
@@ -191,7 +205,7 @@ def learning_curve(
             "n_folds": n_repeats,
             "random_state": random_state,
         }
-        results[name, size] = build_result(part, y, groups, classes, settings, findings[name])
+        results[name, size] = build_result(part, y, groups, classes, settings, found[name])
     return LearningCurve(results, outcome.complete)
 
 

@@ -27,7 +27,7 @@ References
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +96,8 @@ def permutation_test(
     random_state: int = 0,
     progress: bool = False,
     variables: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+    findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
     folder: str | os.PathLike | None = None,
 ) -> PermutationResult:
@@ -103,9 +105,11 @@ def permutation_test(
 
     Parameters
     ----------
-    estimator, X, y, groups, cv, n_jobs, random_state, progress, variables, allow
+    estimator, X, y, groups, cv, n_jobs, random_state, progress
         As in `cross_validate`. An estimator on a Gram matrix (``kernel="precomputed"``) reuses it
         for every relabelling, and one that offers ``fit_prepared`` what it has prepared.
+    variables, names, findings, allow
+        For the audit, as in `cross_validate`.
     score : str
         Score of all predictions taken together; default accuracy, balanced accuracy for unequal
         classes, R² for regression.
@@ -135,8 +139,18 @@ def permutation_test(
     y, groups, classes = check_data(estimator, X, y, groups)
     cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it
     folds, _ = make_folds(estimator, X, y, groups, cv)
-    findings = audit(estimator, X, y, groups, folds, variables=variables, allow=allow)
-    heed(findings)
+    found = audit(
+        estimator,
+        X,
+        y,
+        groups,
+        folds,
+        variables=variables,
+        names=names,
+        findings=findings,
+        allow=allow,
+    )
+    heed(found)
     values = np.unique(y)
     score = _default_score(y, classes) if score is None else score
     structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
@@ -164,7 +178,7 @@ def permutation_test(
         stopped,
         said,
         complete,
-        findings,
+        found,
     )
 
 

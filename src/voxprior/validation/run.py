@@ -270,6 +270,8 @@ def cross_validate(
     progress: bool = False,
     keep_models: bool = False,
     variables: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+    findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
     folder: str | os.PathLike | None = None,
 ) -> Result:
@@ -300,8 +302,9 @@ def cross_validate(
         See `run_tasks`.
     keep_models : bool
         Keep the fitted estimators in ``Result.models``.
-    variables, allow
-        For the audit: other things known of each scan, and the names of findings to override.
+    variables, names, findings, allow
+        For the audit: other things known of each scan, what the scans are called, what was found
+        when they were read, and the names of findings to override.
     folder : path
         Keep finished folds there; the same call goes on where it was stopped.
 
@@ -323,8 +326,18 @@ def cross_validate(
     folds, split = make_folds(estimator, X, y, groups, cv)
     if random_state is None:
         random_state = secrets.randbits(64)
-    findings = audit(estimator, X, y, groups, folds, variables=variables, allow=allow)
-    heed(findings)
+    found = audit(
+        estimator,
+        X,
+        y,
+        groups,
+        folds,
+        variables=variables,
+        names=names,
+        findings=findings,
+        allow=allow,
+    )
+    heed(found)
     settings = describe(estimator, X, y, groups, classes) | {
         **split,
         "n_folds": len(folds),
@@ -341,7 +354,7 @@ def cross_validate(
         name="folds",
         store=None if folder is None else _fold_store(folder, folds, shared, settings),
     )
-    return build_result(outcome, y, groups, classes, settings, findings)
+    return build_result(outcome, y, groups, classes, settings, found)
 
 
 def _fold_store(folder, folds, shared, settings) -> TaskStore:
