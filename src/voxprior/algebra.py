@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ __all__ = [
     "blas_threads_for",
     "cholesky",
     "cholesky_logdet",
+    "kernel_threads",
     "launch",
     "log_softmax_rows",
 ]
@@ -161,12 +162,19 @@ def launch(kernel: Callable[..., None], work: int, *arguments: Any) -> None:
     >>> seen
     [1]
     """
-    threads = numba.get_num_threads()
-    if work >= SMALL_WORK:
+    with kernel_threads(work):
         kernel(*arguments)
+
+
+@contextmanager
+def kernel_threads(work: int) -> Iterator[None]:
+    """Numba held at one thread within the context where kernels have little ``work`` each."""
+    threads = numba.get_num_threads()
+    if work >= SMALL_WORK or threads == 1:
+        yield
         return
     numba.set_num_threads(1)
     try:
-        kernel(*arguments)
+        yield
     finally:
         numba.set_num_threads(threads)
