@@ -21,7 +21,7 @@ from benchmarks.papers.chen2005.comparators import COMPARATORS, predict
 from benchmarks.papers.chen2005.data import Study, simulate
 from benchmarks.papers.chen2005.folds import Choice, choose, probabilities
 from benchmarks.tables import machine, save
-from voxprior.bits import pack, unpack
+from voxprior.models.network.bits import pack, unpack
 from voxprior.models.network.latent import flip_changes
 from voxprior.models.network.stability import frequencies, permutation_null
 from voxprior.models.network.tree import Rules, clusters_by_voxel, jackknife_paths, search

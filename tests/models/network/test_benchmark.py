@@ -11,7 +11,7 @@ from benchmarks.papers.chen2005.prism import UNCLASSIFIED, Prism
 from benchmarks.speed import network as speed
 
 from voxprior import InverseTreeClassifier
-from voxprior.bits import pack, unpack
+from voxprior.models.network.bits import pack, unpack
 
 
 def test_the_paper_in_a_small_brain(capsys):
