@@ -20,11 +20,10 @@ from sklearn.linear_model import LassoCV
 from threadpoolctl import threadpool_limits
 
 from voxprior import RandomFieldClassifier
-from voxprior.models.fields.compression import compress_field, noise_from_strength
-from voxprior.models.fields.dual import dual_system, solve_field
+from voxprior.models.fields.dual import compressed_field, dual_system, plain_field
+from voxprior.models.fields.field import Training, log_partition, noise_from_strength
 from voxprior.models.fields.kalman import kalman_filter
-from voxprior.models.fields.likelihood import log_partition
-from voxprior.models.fields.online import Schedule, filter_scans
+from voxprior.models.fields.kalman_compiled import solve_compiled
 from voxprior.papers.measure import measure
 from voxprior.papers.tables import machine, save
 from voxprior.validation import MonteCarloLeaveOnePerClassOut
@@ -39,7 +38,7 @@ def scans_of(k: int, n: int, seed: int = 0) -> np.ndarray:
 
 def compressed(X):
     n = X.shape[1]
-    return compress_field(dual_system(X, GAMMA), noise_from_strength(RHO, n, GAMMA), N_PSEUDO)
+    return compressed_field(dual_system(X, GAMMA), noise_from_strength(RHO, n, GAMMA), N_PSEUDO)
 
 
 def node_by_node(X, work, nodes):
@@ -55,7 +54,7 @@ def race(sizes, repeats: int) -> list[dict]:
     rows = []
     for n, lasso_nodes, kalman_nodes, glasso in sizes:
         X = scans_of(SCANS, n)
-        plain = measure(lambda X=X: solve_field(dual_system(X, GAMMA)), repeats).seconds
+        plain = measure(lambda X=X: plain_field(dual_system(X, GAMMA)), repeats).seconds
         squeezed = measure(lambda X=X: compressed(X), repeats).seconds
         lasso = node_by_node(X, lambda G, x: LassoCV(cv=5).fit(G, x), lasso_nodes)
         kalman = node_by_node(X, lambda G, x: kalman_filter(G, x, GAMMA), kalman_nodes)
@@ -82,11 +81,11 @@ def race(sizes, repeats: int) -> list[dict]:
 def modes(repeats: int) -> list[dict]:
     """One class of the report's size, n = 100 and k = 41."""
     X = scans_of(41, 100)
-    each = Schedule(GAMMA, "centered", noise_from_strength(RHO, 100, GAMMA), N_PSEUDO, each=True)
+    each = Training(GAMMA, noise_from_strength(RHO, 100, GAMMA), N_PSEUDO, mode="each")
     calls = {
-        "plain": lambda: solve_field(dual_system(X, GAMMA)),
+        "plain": lambda: plain_field(dual_system(X, GAMMA)),
         "compressed at the end (target 0.05 s)": lambda: compressed(X),
-        "compressed after each scan": lambda: filter_scans(X, each),
+        "compressed after each scan": lambda: solve_compiled(X, each),
     }
     with threadpool_limits(1):
         return [

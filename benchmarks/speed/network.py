@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from voxprior import InverseTreeClassifier, VoxelSpace
-from voxprior.bits import pack
-from voxprior.models.network.bdeu import best, family, gains
-from voxprior.models.network.jackknife import leave_one_out_paths
-from voxprior.models.network.tree import Rules, beliefs_of, latent_states, learn, search
+from voxprior.models.network.bits import pack
+from voxprior.models.network.score import best_voxel, class_cells, gains
+from voxprior.models.network.stability import leave_one_out_paths
+from voxprior.models.network.tree import Rules, beliefs_of, latent_states, learn_tree, search
 from voxprior.papers.measure import measure
 from voxprior.papers.tables import machine, save
 from voxprior.simulate import latent_clusters
@@ -30,7 +30,7 @@ def peers(X: np.ndarray, y: np.ndarray, n: int) -> dict[str, float]:
     """Seconds a voxel of the peers that are installed; their scores must equal ours."""
     table = pd.DataFrame(X[:, :n], columns=[f"v{v}" for v in range(n)]).assign(C=y)
     words = pack(X[:, :n])
-    cells = family(words, y, 2, [])
+    cells = class_cells(words, y, 2, [])
     ours = gains(words, cells) + cells.score
     # Peers infer the states of a constant voxel from the data, and so differ there.
     varies = np.ptp(X[:, :n], axis=0) > 0
@@ -103,7 +103,7 @@ def timings(
         before = path.parents[:d].tolist()
         clock(
             f"greedy step with {d} parents",
-            lambda p=before: best(gains(words, family(words, y, 2, p))),
+            lambda p=before: best_voxel(gains(words, class_cells(words, y, 2, p))),
         )
     clock(
         f"search for {len(path.parents)} parents and their clusters",
@@ -122,15 +122,17 @@ def timings(
         PAPER["latent"],
     )
     complete = PAPER["selection"] + PAPER["latent"]
-    clock("complete fit from words", lambda: learn(words, y, 2, rules), complete)
+    clock("complete fit from words", lambda: learn_tree(words, y, 2, rules), complete)
     by_jackknife = rules._replace(select="jackknife")
     clock(
-        "complete fit, validated by jackknife", lambda: learn(words, y, 2, by_jackknife), complete
+        "complete fit, validated by jackknife",
+        lambda: learn_tree(words, y, 2, by_jackknife),
+        complete,
     )
     by_chance = rules._replace(select="permutation")
     clock(
         "complete fit, validated by 39 permutations",
-        lambda: learn(words, y, 2, by_chance, np.random.default_rng(0)),
+        lambda: learn_tree(words, y, 2, by_chance, np.random.default_rng(0)),
         complete,
     )
     # Once only: a space remembers its neighbours.
@@ -139,7 +141,9 @@ def timings(
     first = int(path.parents[0])
     ones = np.ones(len(y), dtype=np.int64)
     clock("belief map of one parent", lambda: beliefs_of(words, first, by_belief, ones))
-    clock("complete fit, clusters by belief map", lambda: learn(words, y, 2, by_belief), complete)
+    clock(
+        "complete fit, clusters by belief map", lambda: learn_tree(words, y, 2, by_belief), complete
+    )
     model = InverseTreeClassifier(max_parents=4, random_state=0)
     clock("InverseTreeClassifier().fit from bytes", lambda: model.fit(X, y), complete)
     clock("label one new subject", lambda: model.predict_proba(X[:1]), PAPER["label"])

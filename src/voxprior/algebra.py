@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads_for", "floored_log", "launch", "log_softmax_rows"]
+__all__ = ["blas_threads_for", "floored_log", "kernel_threads", "launch", "log_softmax_rows"]
 
 # Matrices with fewer rows are factorised faster by one thread than by several that wait.
 MANY_ROWS = 512
@@ -97,12 +97,19 @@ def launch(kernel: Callable[..., None], work: int, *arguments: Any) -> None:
     >>> seen
     [1]
     """
+    with kernel_threads(work):
+        kernel(*arguments)
+
+
+@contextmanager
+def kernel_threads(work: int) -> Iterator[None]:
+    """Numba held at one thread within the context where kernels have little ``work`` each."""
     threads = numba.get_num_threads()
     if work >= SMALL_WORK or threads == 1:
-        kernel(*arguments)
+        yield
         return
     numba.set_num_threads(1)
     try:
-        kernel(*arguments)
+        yield
     finally:
         numba.set_num_threads(threads)

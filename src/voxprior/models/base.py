@@ -16,7 +16,7 @@ their error messages.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +48,13 @@ FLOATS = (np.float64, np.float32)
 class VoxelEstimator(BaseEstimator):
     """An estimator whose features are voxels, or voxels at several times."""
 
+    # What scans are read as; "numeric" leaves bytes and booleans as they are.
+    _scan_dtype: ClassVar[Any] = FLOATS
+
     def _new_scans(self, X: Any) -> NDArray:
         """Scans to predict, with the features of those in `fit`."""
         check_is_fitted(self)
-        return validate_data(self, X, dtype=FLOATS, reset=False)
+        return validate_data(self, X, dtype=self._scan_dtype, reset=False)
 
     def _n_voxels(self) -> int:
         """V, the voxels of the space; without one every feature is a voxel of its own."""
@@ -86,13 +89,19 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
 
     def _training_scans(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray[np.intp]]:
         """Scans (n, J) and class codes (n,) to learn from; sets `classes_`, two at least."""
-        X, y = validate_data(self, X, y, dtype=FLOATS, **checks)
+        X, y = validate_data(self, X, y, dtype=self._scan_dtype, **checks)
         return X, self._encode(y)
 
     def _encode(self, y: Any) -> NDArray[np.intp]:
         """Class codes of labels that name `classes_`."""
         self.classes_, codes = encode(y)
         return codes
+
+    def _labelled_scans(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.intp]]:
+        """Scans (n, J) and codes (n,) of labels that `fit` has seen."""
+        check_is_fitted(self)
+        X, y = validate_data(self, X, y, dtype=self._scan_dtype, reset=False)
+        return X, self._codes(y)
 
     def _codes(self, y: Any) -> NDArray[np.intp]:
         """Class codes of labels that `fit` has seen."""
@@ -108,8 +117,10 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
         return self.classes_[best]
 
 
-def class_prior(priors: Any, counts: NDArray) -> NDArray[np.float64]:
+def class_prior(priors: Any, counts: NDArray, positive: bool = False) -> NDArray[np.float64]:
     """Prior probabilities (C,): training frequencies for None, equal for "uniform", or as given.
+
+    With ``positive`` a prior of zero is an error too.
 
     >>> class_prior(None, np.array([1, 3]))
     array([0.25, 0.75])
@@ -119,10 +130,12 @@ def class_prior(priors: Any, counts: NDArray) -> NDArray[np.float64]:
     if isinstance(priors, str):
         return np.full(len(counts), 1 / len(counts))
     given = np.asarray(priors, dtype=float)
-    if given.shape != (len(counts),) or not (given >= 0).all() or not np.isclose(given.sum(), 1):
+    usable = given > 0 if positive else given >= 0
+    if given.shape != (len(counts),) or not usable.all() or not np.isclose(given.sum(), 1):
+        kind = "positive probabilities" if positive else "probabilities"
         raise InputError(
             f"{option('priors')} cannot be used",
-            expected=f"{len(counts)} probabilities that sum to 1, one per class",
+            expected=f"{len(counts)} {kind} that sum to 1, one per class",
             got=str(priors),
         )
     return given

@@ -2,21 +2,22 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from voxprior import RandomFieldClassifier
 from voxprior.models.fields.adaptation import adapt_class, adapted_variance
-from voxprior.models.fields.dual import dual_system, solve_field
-from voxprior.models.fields.likelihood import residual_variance
-from voxprior.models.fields.training import Recipe
+from voxprior.models.fields.dual import dual_system, plain_field
+from voxprior.models.fields.field import Training, residual_variance
+from voxprior.models.fields.training import train_class
 
 ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
 NEW = np.array([[1.0, 1, 0], [0, 2, 1]])
 
 
 def test_worked_example_three():
-    coef, intercept = adapt_class(ROWS, NEW, Recipe(gamma=0.1, bias=None))
+    coef, intercept = adapt_class(ROWS, NEW, Training(gamma=0.1, bias=None))
     np.testing.assert_allclose(coef[0], [0, 0.439082, 0.010943], atol=1e-6)
-    noise = residual_variance(solve_field(dual_system(ROWS, 0.1, None)).residual)
+    noise = residual_variance(plain_field(dual_system(ROWS, 0.1, None)).residual)
     error = NEW - NEW @ coef.T - intercept
     np.testing.assert_allclose(adapted_variance(noise, 4, error)[0], 0.927412, atol=1e-6)
 
@@ -24,18 +25,18 @@ def test_worked_example_three():
 @pytest.mark.parametrize("bias", ["centered", "penalized", None])
 def test_literal_adaptation_is_a_refit_to_all_scans(rng, bias):
     own, new = rng.normal(size=(6, 5)) + 1, rng.normal(size=(3, 5))
-    whole = solve_field(dual_system(np.vstack([own, new]), 0.4, bias))
-    coef, intercept = adapt_class(own, new, Recipe(gamma=0.4, bias=bias))
+    whole = plain_field(dual_system(np.vstack([own, new]), 0.4, bias))
+    coef, intercept = adapt_class(own, new, Training(gamma=0.4, bias=bias))
     np.testing.assert_allclose(coef, whole.coef, rtol=1e-9, atol=1e-12)
     # The filter that goes on, at a damping that is one but for rounding, arrives there too.
-    coef, intercept = adapt_class(own, new, Recipe(gamma=0.4, bias=bias), 1 - 1e-13)
+    coef, intercept = adapt_class(own, new, Training(gamma=0.4, bias=bias), 1 - 1e-13)
     np.testing.assert_allclose(coef, whole.coef, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(intercept, whole.intercept, rtol=1e-8, atol=1e-10)
 
 
 def test_damped_adaptation_against_the_recursion(rng):
     own, new, d = rng.normal(size=(5, 4)), rng.normal(size=(3, 4)), 0.4
-    coef, _ = adapt_class(own, new, Recipe(gamma=0.5, bias=None), damping=d)
+    coef, _ = adapt_class(own, new, Training(gamma=0.5, bias=None), damping=d)
     G, x = own[:, 1:], own[:, 0]
     P = np.linalg.inv(0.5 * np.eye(3) + G.T @ G)
     beta = P @ G.T @ x
@@ -50,12 +51,10 @@ def test_damped_adaptation_against_the_recursion(rng):
 @pytest.mark.parametrize("mode", ["end", "each"])
 def test_no_damping_left_is_no_adaptation(rng, mode):
     own, new = rng.normal(size=(6, 5)), rng.normal(size=(3, 5))
-    recipe = Recipe(gamma=0.5, r_eps=20.0, n_pseudo=4, mode=mode)
-    faint, _ = adapt_class(own, new, recipe, damping=1e-12)
-    more, _ = adapt_class(own, new, recipe, damping=0.9)
-    from voxprior.models.fields.training import train_class
-
-    trained = train_class(own, recipe)[0].coef
+    training = Training(gamma=0.5, r_eps=20.0, n_pseudo=4, mode=mode)
+    faint, _ = adapt_class(own, new, training, damping=1e-12)
+    more, _ = adapt_class(own, new, training, damping=0.9)
+    trained = train_class(own, training)[0].coef
     if mode == "end":
         np.testing.assert_allclose(faint, trained, atol=1e-8)
     assert not np.allclose(more, trained, atol=1e-3)
@@ -77,7 +76,7 @@ def test_assigned_scans_go_to_their_class_only(rng):
     np.testing.assert_array_equal(adapted.coef_[1], model.coef_[1])
     np.testing.assert_array_equal(adapted.noise_[1], model.noise_[1])
     Z = (np.vstack([X[y == 0], new]) - model.center_) / model.scale_
-    whole = solve_field(dual_system(Z, 1.0))
+    whole = plain_field(dual_system(Z, 1.0))
     np.testing.assert_allclose(adapted.coef_[0], whole.coef, rtol=1e-8, atol=1e-10)
 
 
@@ -145,9 +144,22 @@ def test_streaming_refuses_what_it_cannot_do_and_says_so(rng):
     reason = str(error.value.__cause__ or error.value)
     for word in ("nodes given", "standardize=False", "gamma and compression as numbers"):
         assert word in reason
+    going_on = RandomFieldClassifier(mode="each", solver="kalman")
+    with pytest.raises(AttributeError) as error:
+        going_on.partial_fit(X, y, classes=[0, 1])
+    assert "solver='auto'" in str(error.value.__cause__ or error.value)
     ready = RandomFieldClassifier(nodes=[0, 1], standardize=False, gamma=1.0, compression=None)
-    with pytest.raises(ValueError, match="classes="):
+    with pytest.raises(ValueError, match="Give classes"):
         ready.partial_fit(X, y)
     ready.partial_fit(X[:1], y[:1], classes=[0, 1])
-    with pytest.raises(ValueError, match="not in"):
+    with pytest.raises(ValueError, match="not fitted with"):
         ready.partial_fit(X[:1], [7])
+
+
+def test_a_stream_is_fitted_once_every_class_has_two_scans(rng):
+    X, y = two_classes(rng)
+    model = RandomFieldClassifier(nodes=[0, 1], standardize=False, gamma=1.0, compression=None)
+    model.partial_fit(X[:3], y[:3], classes=[0, 1])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    assert model.partial_fit(X[3:], y[3:]).predict(X).shape == y.shape

@@ -1,4 +1,4 @@
-"""All nodes at once against one Kalman filter a node, ridge, least squares and brute force."""
+"""All nodes at once against one Kalman filter per node, ridge, least squares and brute force."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from voxprior.models.fields.dual import (
+    compressed_field,
     dual_system,
+    held_out_path,
     innovation_variance,
     left_out_residuals,
-    recursive_rows,
-    solve_field,
+    plain_field,
 )
-from voxprior.models.fields.kalman import kalman_block, kalman_filter
-from voxprior.models.fields.likelihood import log_likelihood, log_partition, residual_variance
+from voxprior.models.fields.field import log_likelihood, noise_from_strength, residual_variance
+from voxprior.models.fields.kalman import kalman_filter
 
 ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
-OTHER = np.array([[1.0, -1, 0], [0, 1, -1], [2, -2, 1], [-1, 0, 1]])
 
 
 def without(X, i):
@@ -31,11 +31,7 @@ def sizes():
 
 
 def test_worked_example_one():
-    filtered = kalman_filter(ROWS[:, 1:], ROWS[:, 0], 0.1)
-    np.testing.assert_allclose(filtered.beta, [0.641392, 0.145673], atol=1e-6)
-    P = [[0.158328, 0.010771], [0.010771, 0.136787]]
-    np.testing.assert_allclose(filtered.covariance, P, atol=1e-6)
-    field = solve_field(dual_system(ROWS, 0.1, None))
+    field = plain_field(dual_system(ROWS, 0.1, None))
     B = [[0, 0.641392, 0.145673], [0.645738, 0, -0.133919], [0.278035, -0.253880, 0]]
     np.testing.assert_allclose(field.coef, B, atol=1e-6)
     noise = residual_variance(field.residual)
@@ -46,32 +42,12 @@ def test_worked_example_one():
     np.testing.assert_allclose([with_factor[0], literal[0]], [-3.666780, -0.326774], atol=1e-6)
 
 
-def test_worked_example_six_and_its_integral():
-    B = np.array([[0, 0.5], [0.4, 0]])
-    np.testing.assert_allclose(np.exp(log_partition(B)), 1.25, rtol=1e-12)
-    grid = np.linspace(-40, 40, 1601)
-    x = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
-    density = np.exp(log_likelihood(x, B, np.array([0.3, -1.0]), np.array([1.0, 2.0])))
-    np.testing.assert_allclose(density.sum() * (grid[1] - grid[0]) ** 2, 1.25, rtol=1e-4)
-
-
-def test_worked_example_seven():
-    x = np.array([[1, 1.5, 0.5]])
-    fields = [solve_field(dual_system(rows, 0.1, None)) for rows in (ROWS, OTHER)]
-    scores = [
-        log_likelihood(x, f.coef, f.intercept, residual_variance(f.residual))[0] for f in fields
-    ]
-    np.testing.assert_allclose(scores[0] - scores[1], 140.865395, atol=1e-6)
-    exact = log_partition(fields[0].coef) - log_partition(fields[1].coef)
-    np.testing.assert_allclose(exact, -3.250926, atol=1e-6)
-
-
 @settings(max_examples=40, deadline=None)
 @given(sizes(), st.sampled_from(["centered", "penalized", None]), st.integers(0, 10**6))
 def test_dual_equals_sequential_filters(size, bias, seed):
     k, n, gamma = size
     X = np.random.default_rng(seed).normal(size=(k, n)) + 1.0
-    field = solve_field(dual_system(X, gamma, bias))
+    field = plain_field(dual_system(X, gamma, bias))
     for i in range(n):
         G, x = without(X, i), X[:, i]
         if bias == "penalized":
@@ -89,7 +65,7 @@ def test_dual_equals_sequential_filters(size, bias, seed):
 
 def test_free_bias_is_ridge_with_intercept(rng):
     X = rng.normal(size=(9, 6)) + 3.0
-    field = solve_field(dual_system(X, 2.0))
+    field = plain_field(dual_system(X, 2.0))
     ridge = Ridge(alpha=2.0).fit(without(X, 2), X[:, 2])
     np.testing.assert_allclose(without(field.coef, 2)[2], ridge.coef_, rtol=1e-9)
     np.testing.assert_allclose(field.intercept[2], ridge.intercept_, rtol=1e-9)
@@ -97,7 +73,7 @@ def test_free_bias_is_ridge_with_intercept(rng):
 
 def test_tiny_gamma_is_least_squares(rng):
     X = rng.normal(size=(20, 6))
-    field = solve_field(dual_system(X, 1e-9, None))
+    field = plain_field(dual_system(X, 1e-9, None))
     beta = np.linalg.lstsq(without(X, 1), X[:, 1])[0]
     np.testing.assert_allclose(without(field.coef, 1)[1], beta, rtol=1e-6)
 
@@ -105,7 +81,7 @@ def test_tiny_gamma_is_least_squares(rng):
 def test_too_few_scans_interpolate(rng):
     X = rng.normal(size=(4, 10))
     small, smaller = (
-        residual_variance(solve_field(dual_system(X, g, None)).residual).max() for g in (1e-2, 1e-4)
+        residual_variance(plain_field(dual_system(X, g, None)).residual).max() for g in (1e-2, 1e-4)
     )
     assert small < 1e-3
     np.testing.assert_allclose(smaller / small, 1e-4, rtol=0.1)
@@ -117,7 +93,7 @@ def test_left_out_residuals_against_refits(rng, shape, bias):
     X = rng.normal(size=shape) + 0.5
     closed = left_out_residuals(dual_system(X, 0.7, bias))
     for j in range(len(X)):
-        field = solve_field(dual_system(np.delete(X, j, axis=0), 0.7, bias))
+        field = plain_field(dual_system(np.delete(X, j, axis=0), 0.7, bias))
         refitted = X[j] - field.coef @ X[j] - field.intercept
         np.testing.assert_allclose(closed[j], refitted, rtol=1e-8, atol=1e-10)
 
@@ -132,46 +108,33 @@ def test_innovations_are_those_of_the_filter(rng, bias):
         np.testing.assert_allclose(variance[i], (innovation**2).mean(), rtol=1e-9)
 
 
-def test_recursive_rows_are_a_bias_without_prior(rng):
-    X = rng.normal(size=(8, 4)) + 5.0
-    rows = recursive_rows(X)
-    centred = X - X.mean(axis=0)
-    np.testing.assert_allclose(rows.T @ rows, centred.T @ centred, rtol=1e-10, atol=1e-12)
-    # A bias of prior variance 1e10 in an ordinary filter, on regressors of prior precision 0.5.
-    G = np.column_stack([X[:, 1:] / np.sqrt(0.5), 1e5 * np.ones(8)])
-    wide = kalman_filter(G, X[:, 0], 1.0)
-    free = innovation_variance(dual_system(X, 0.5))[0]
-    scaled = wide.innovation[1:] * np.sqrt(np.arange(1, 8) / np.arange(2, 9))
-    np.testing.assert_allclose(free, (scaled**2).mean(), rtol=1e-4)
-
-
 def test_sample_order_does_not_matter(rng):
     X = rng.normal(size=(7, 9))
-    one, two = (solve_field(dual_system(rows, 0.1)).coef for rows in (X, X[::-1]))
+    one, two = (plain_field(dual_system(rows, 0.1)).coef for rows in (X, X[::-1]))
     np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-11)
 
 
 def test_node_permutation_permutes_the_field(rng):
     X, order = rng.normal(size=(7, 9)), rng.permutation(9)
-    plain = solve_field(dual_system(X, 0.1))
-    moved = solve_field(dual_system(X[:, order], 0.1))
+    plain = plain_field(dual_system(X, 0.1))
+    moved = plain_field(dual_system(X[:, order], 0.1))
     np.testing.assert_allclose(moved.coef, plain.coef[np.ix_(order, order)], rtol=1e-8, atol=1e-10)
 
 
 def test_scaling_a_node_scales_its_row_and_column_without_a_prior(rng):
     X = rng.normal(size=(30, 5))
     scaled = X * np.array([1, 1, 7.0, 1, 1])
-    plain, moved = (solve_field(dual_system(rows, 1e-9)).coef for rows in (X, scaled))
+    plain, moved = (plain_field(dual_system(rows, 1e-9)).coef for rows in (X, scaled))
     factor = np.array([1, 1, 7.0, 1, 1])
     np.testing.assert_allclose(moved, plain * factor[:, None] / factor, rtol=1e-5, atol=1e-7)
-    strong, strong_moved = (solve_field(dual_system(rows, 10.0)).coef for rows in (X, scaled))
+    strong, strong_moved = (plain_field(dual_system(rows, 10.0)).coef for rows in (X, scaled))
     assert not np.allclose(strong_moved, strong * factor[:, None] / factor, rtol=1e-2)
 
 
 def test_duplicated_and_constant_nodes(rng):
     X = rng.normal(size=(6, 8))
     X[:, 3], X[:, 5] = X[:, 0], 2.0
-    field = solve_field(dual_system(X, 0.01))
+    field = plain_field(dual_system(X, 0.01))
     assert np.isfinite(field.coef).all()
     np.testing.assert_allclose(field.coef[5], 0, atol=1e-12)
     np.testing.assert_allclose(field.intercept[5], 2.0)
@@ -179,28 +142,130 @@ def test_duplicated_and_constant_nodes(rng):
     assert field.coef[0, 3] > 0.5
 
 
-def test_block_filter_equals_kronecker_form_and_separate_ridges(rng):
-    targets, sources = rng.normal(size=(6, 2)), rng.normal(size=(6, 3))
-    block = kalman_block(targets, sources, 0.4)
-    beta, P = np.zeros(6), np.eye(6) / 0.4
-    for y, g in zip(targets, sources, strict=True):
-        H = np.kron(g[None, :], np.eye(2))  # (1.24), column-major vec
-        K = P @ H.T @ np.linalg.inv(H @ P @ H.T + np.eye(2))
-        beta, P = beta + K @ (y - H @ beta), (np.eye(6) - K @ H) @ P
-    np.testing.assert_allclose(block.beta, beta.reshape(2, 3, order="F"), rtol=1e-9)
-    np.testing.assert_allclose(np.kron(block.covariance, np.eye(2)), P, rtol=1e-8, atol=1e-10)
-    ridge = np.linalg.solve(sources.T @ sources + 0.4 * np.eye(3), sources.T @ targets).T
-    np.testing.assert_allclose(block.beta, ridge, rtol=1e-9)
+def filtered_field(X, gamma, r_eps, n_pseudo, bias):
+    """Coefficients by one filter per node, compressed at the end."""
+    n = X.shape[1]
+    coef = np.zeros((n, n))
+    for i in range(n):
+        G, x = np.delete(X, i, axis=1), X[:, i]
+        if bias == "centered":
+            G, x = G - G.mean(axis=0), x - x.mean()
+        if bias == "penalized":
+            G = np.column_stack([G, np.ones(len(X))])
+        beta = kalman_filter(G, x, gamma, r_eps, n_pseudo, n_free=int(bias == "penalized")).beta
+        coef[i, np.arange(n) != i] = beta[: n - 1]
+    return coef
 
 
-def test_time_propagation_forgets(rng):
-    G, x = rng.normal(size=(30, 2)), np.zeros(30)
-    x[:15], x[15:] = G[:15] @ [2.0, 0], G[15:] @ [-2.0, 0]
-    fixed = kalman_filter(G, x, 0.1).beta
-    adaptive = kalman_filter(G, x, 0.1, transition=np.eye(2), drift=0.5 * np.eye(2)).beta
-    assert abs(adaptive[0] + 2) < 0.2 < abs(fixed[0] + 2)
-    same = kalman_filter(G, x, 0.1, transition=np.eye(2), drift=np.zeros((2, 2))).beta
-    np.testing.assert_allclose(same, fixed)
-    halved = kalman_filter(G[:1], x[:1], 0.1, transition=0.5 * np.eye(2))
-    P = 0.25 / 0.1 * np.eye(2)  # A P Aᵀ before the first update
-    np.testing.assert_allclose(halved.beta, P @ G[0] * x[0] / (G[0] @ P @ G[0] + 1))
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(2, 12),
+    st.integers(2, 12),
+    st.sampled_from([1e-2, 1.0, 10.0]),
+    st.sampled_from([0.3, 1.0, 3.0]),
+    st.sampled_from(["centered", "penalized", None]),
+    st.integers(0, 10**6),
+)
+def test_end_mode_equals_the_recursion(k, n, gamma, rho, bias, seed):
+    X = np.random.default_rng(seed).normal(size=(k, n)) + 0.3
+    r_eps = noise_from_strength(rho, n, gamma)
+    fast = compressed_field(dual_system(X, gamma, bias), r_eps, 6).coef
+    slow = filtered_field(X, gamma, r_eps, 6, bias)
+    # A coefficient that passes through zero by rounding turns a sign: compare away from such ties.
+    plain = plain_field(dual_system(X, gamma, bias)).coef
+    off = ~np.eye(n, dtype=bool)
+    if np.abs(plain[off]).min() > 1e-6 and np.abs(slow[off]).min() > 1e-6:
+        np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "gamma"),
+    [(11, 12, 1e-2), (11, 12, 1.0), (12, 12, 0.1), (30, 10, 1e-6), (4, 40, 1e-4)],
+)
+def test_end_mode_at_hard_sizes(rng, k, n, gamma):
+    X = rng.normal(size=(k, n))
+    r_eps = noise_from_strength(1.0, n, gamma)
+    fast = compressed_field(dual_system(X, gamma), r_eps, 20).coef
+    np.testing.assert_allclose(fast, filtered_field(X, gamma, r_eps, 20, "centered"), atol=1e-6)
+
+
+def test_duplicated_and_constant_nodes_of_a_compressed_field(rng):
+    X = rng.normal(size=(6, 8))
+    X[:, 3], X[:, 5] = X[:, 0], 2.0
+    field = compressed_field(dual_system(X, 1.0), 8.0, 10)
+    assert np.isfinite(field.coef).all()
+    np.testing.assert_allclose(field.coef[5], 0, atol=1e-12)
+    np.testing.assert_allclose(field.coef, filtered_field(X, 1.0, 8.0, 10, "centered"), atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", ["centered", "penalized", None])
+def test_infinite_noise_is_the_plain_field(rng, bias):
+    X = rng.normal(size=(7, 9))
+    system = dual_system(X, 0.5, bias)
+    plain = plain_field(system)
+    for r_eps in (1e14, np.inf):
+        field = compressed_field(system, r_eps, 5)
+        np.testing.assert_allclose(field.coef, plain.coef, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(field.residual, plain.residual, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("bias", ["centered", "penalized", None])
+def test_residuals_and_intercepts_fit_together(rng, bias):
+    X = rng.normal(size=(7, 9)) + 1.0
+    field = compressed_field(dual_system(X, 0.5, bias), 18.0, 10)
+    error = X - X @ field.coef.T - field.intercept
+    np.testing.assert_allclose(field.residual, error, rtol=1e-8, atol=1e-9)
+
+
+def test_blocks_of_nodes_change_nothing(rng):
+    system = dual_system(rng.normal(size=(8, 30)), 1.0)
+    whole = compressed_field(system, 30.0, 10).coef
+    blocks = compressed_field(system, 30.0, 10, memory=10_000).coef
+    np.testing.assert_allclose(blocks, whole, rtol=1e-10, atol=1e-12)
+
+
+def test_path_is_made_of_the_shorter_fits(rng):
+    X, outside = rng.normal(size=(9, 12)), rng.normal(size=(4, 12))
+    for bias in ("centered", "penalized", None):
+        system = dual_system(X, 1.0, bias)
+        path = held_out_path(system, outside, 12.0, 6)
+        for stop in (0, 1, 4, 6):
+            field = compressed_field(system, 12.0, stop) if stop else plain_field(system)
+            error = outside - outside @ field.coef.T - field.intercept
+            np.testing.assert_allclose(path[stop], (error**2).sum(axis=0), rtol=1e-8)
+
+
+def l1(coef):
+    return np.abs(coef).sum()
+
+
+@pytest.mark.parametrize(("k", "n"), [(41, 100), (19, 80), (16, 100), (60, 30)])
+def test_norm_falls_at_the_default_strength(rng, k, n):
+    system = dual_system(rng.normal(size=(k, n)), 10.0)
+    norms = [
+        l1(compressed_field(system, noise_from_strength(1.0, n, 10.0), t).coef)
+        for t in (0, 1, 5, 40)
+    ]
+    assert np.all(np.diff(norms) < 0)
+    assert norms[-1] < 0.8 * norms[0]
+
+
+def test_norm_grows_when_the_noise_is_far_below_n_over_gamma(rng):
+    system = dual_system(rng.normal(size=(16, 100)), 0.01)
+    overshoot = compressed_field(system, noise_from_strength(1000.0, 100, 0.01), 2).coef
+    assert l1(overshoot) > l1(plain_field(system).coef)
+
+
+def test_compression_finds_a_chain(rng):
+    """Few coefficients beyond 0.05 per node; the two true neighbours are the largest."""
+    n, k = 40, 60
+    X = np.empty((k, n))
+    X[:, 0] = rng.normal(size=k)
+    for j in range(1, n):
+        X[:, j] = 0.7 * X[:, j - 1] + np.sqrt(1 - 0.49) * rng.normal(size=k)
+    plain = plain_field(dual_system(X, 0.01)).coef
+    field = compressed_field(dual_system(X, 10.0), noise_from_strength(1.0, n, 10.0), 40).coef
+    assert (np.abs(field) > 0.05).sum(1).mean() < 0.5 * (np.abs(plain) > 0.05).sum(1).mean()
+    largest = np.argsort(-np.abs(field[1:-1]), axis=1)[:, :2]
+    true = [{i - 1, i + 1} == set(pair) for i, pair in enumerate(largest.tolist(), start=1)]
+    assert np.mean(true) > 0.9

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from voxprior.models.fields.threshold import tune_offsets, tune_threshold
-from voxprior.models.fields.tuning import fit_temperature
+from voxprior.models.fields.threshold import fit_temperature, tune_offsets, tune_threshold
 
 D0, D1 = np.array([2, 0.5, -1]), np.array([-2.0, 0, -3, 1])
 
@@ -65,10 +64,10 @@ def test_offsets_of_three_classes_repair_shifts(rng):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.1, 100))
-def test_tuning_offsets_never_lowers_the_objective(seed, spread):
+def test_tuning_offsets_never_lowers_the_objective(seed, scale):
     rng = np.random.default_rng(seed)
     codes = np.concatenate([np.arange(4), rng.integers(0, 4, size=20)])
-    scores = spread * rng.normal(size=(24, 4))
+    scores = scale * rng.normal(size=(24, 4))
     weight = (np.bincount(codes) / 24)[codes]
     before = weight[scores.argmax(1) == codes].sum()
     after = weight[(scores - tune_offsets(scores, codes)).argmax(1) == codes].sum()

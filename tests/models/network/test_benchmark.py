@@ -6,7 +6,7 @@ import pytest
 from benchmarks.speed import network as speed
 
 from voxprior import InverseTreeClassifier
-from voxprior.bits import pack, unpack
+from voxprior.models.network.bits import pack, unpack
 from voxprior.papers.chen2005 import run
 from voxprior.papers.chen2005.comparators import COMPARATORS, predict
 from voxprior.papers.chen2005.data import simulate

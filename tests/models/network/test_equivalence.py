@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import beta
 
 from voxprior import VoxelSpace
-from voxprior.bits import pack
+from voxprior.models.network.bits import pack
 from voxprior.models.network.equivalence import (
     belief_map,
     count_limit,

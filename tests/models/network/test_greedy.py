@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from voxprior.bits import pack
-from voxprior.models.network.bdeu import family, gains
+from voxprior.models.network.bits import pack
 from voxprior.models.network.greedy import grow
+from voxprior.models.network.score import class_cells, gains
 from voxprior.models.network.tree import Rules, equivalence_of, jackknife_paths, search
 
 
@@ -89,10 +89,10 @@ def test_exclusive_or_is_not_found(oracle):
     X = oracle.X6[:, :2]
     y = X[:, 0] ^ X[:, 1]
     words = pack(X)
-    joint = family(words, y, 2, [0, 1]).score - family(words, y, 2, []).score
+    joint = class_cells(words, y, 2, [0, 1]).score - class_cells(words, y, 2, []).score
     assert_allclose(joint, 10.245536, atol=5e-7)
     assert_allclose(joint, oracle.score(y, X, 2, 1.0) - oracle.score(y, X[:, :0], 2, 1.0))
-    assert np.all(gains(words, family(words, y, 2, [])) <= 0)
+    assert np.all(gains(words, class_cells(words, y, 2, [])) <= 0)
     assert grow(words, y, 2).parents.size == 0
 
 

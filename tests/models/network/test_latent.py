@@ -6,8 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from voxprior.bits import pack
-from voxprior.models.network.latent import flip_changes, infer, latent_score, predictive_weights
+from voxprior.models.network.bits import pack
+from voxprior.models.network.latent import (
+    flip_changes,
+    infer_latent,
+    latent_score,
+    predictive_weights,
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +32,7 @@ def test_bn4_from_the_class_to_the_mode(oracle):
     assert_allclose(latent_score(words, oracle.C, 1.0), -30.944210, atol=5e-7)
     expected = [-3.465319] * 3 + [-1.673560, 4.589838] + [-2.772172] * 5 + [2.056142, -3.465319]
     assert_allclose(flip_changes(words, oracle.C, 1.0), expected, atol=5e-7)
-    found = infer(words, 12, oracle.C)
+    found = infer_latent(words, 12, oracle.C)
     assert found.state.tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1]
     assert_allclose(found.scores[-1], -24.652641, atol=5e-7)
     after_one_flip = oracle.C.copy()
@@ -66,7 +71,7 @@ def test_icm_climbs_to_a_local_mode(full_score, alpha, seed, n):
     truth = rng.integers(0, 2, n)
     X = truth[:, None] ^ (rng.random((n, 6)) < 0.2)
     X = X[:, [0, 1, 2, 3, 4, 5, 1, 1]].astype(int)  # identical children are merged
-    found = infer(pack(X), n, X[:, 0], alpha)
+    found = infer_latent(pack(X), n, X[:, 0], alpha)
     assert np.all(np.diff(found.scores) > 0)
     assert_allclose(found.scores[-1], full_score(X, found.state, alpha), rtol=1e-10)
     assert flip_changes(pack(X), found.state, alpha).max() <= 1e-9
@@ -88,7 +93,7 @@ def test_every_method_recovers_a_clear_state(full_score, method):
     rng = np.random.default_rng(3)
     truth = rng.integers(0, 2, 119)
     X = (truth[:, None] ^ (rng.random((119, 40)) < 0.15)).astype(int)
-    found = infer(pack(X), 119, X[:, 0], method=method, rng=np.random.default_rng(0))
+    found = infer_latent(pack(X), 119, X[:, 0], method=method, rng=np.random.default_rng(0))
     assert np.array_equal(found.state, truth)
     assert_allclose(found.scores[-1], full_score(X, truth, 1.0), rtol=1e-10)
 
@@ -96,9 +101,10 @@ def test_every_method_recovers_a_clear_state(full_score, method):
 def test_restarts_never_lower_the_score_and_are_reproducible():
     rng = np.random.default_rng(4)
     X = rng.integers(0, 2, (30, 6))
-    plain = infer(pack(X), 30, X[:, 0])
+    plain = infer_latent(pack(X), 30, X[:, 0])
     again = [
-        infer(pack(X), 30, X[:, 0], n_restarts=8, rng=np.random.default_rng(7)) for _ in range(2)
+        infer_latent(pack(X), 30, X[:, 0], n_restarts=8, rng=np.random.default_rng(7))
+        for _ in range(2)
     ]
     assert again[0].scores[-1] >= plain.scores[-1]
     assert np.array_equal(again[0].state, again[1].state)
@@ -108,6 +114,6 @@ def test_restarts_never_lower_the_score_and_are_reproducible():
 def test_synchronous_stops_though_it_may_oscillate(full_score):
     X = np.array([[0], [1]])
     for start in ([0, 1], [1, 0], [0, 0]):
-        found = infer(pack(X), 2, np.array(start), method="synchronous", n_sweeps=50)
+        found = infer_latent(pack(X), 2, np.array(start), method="synchronous", n_sweeps=50)
         assert len(found.scores) < 50
         assert_allclose(max(found.scores), full_score(X, found.state, 1.0), rtol=1e-12)

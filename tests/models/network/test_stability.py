@@ -1,21 +1,97 @@
-"""Frequencies, dominance, bootstrap, and the null of the best gain."""
+"""Leave-one-out searches against searches of their own; frequencies, bootstrap, the null."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from voxprior.bits import pack
-from voxprior.models.network.bdeu import family, gains
+from voxprior.models.network.bits import pack
+from voxprior.models.network.greedy import grow
+from voxprior.models.network.score import TIE, class_cells, gains
 from voxprior.models.network.stability import (
+    _slack,
     bootstrap_paths,
     dominant_dimension,
     frequencies,
     is_dominant,
+    leave_one_out_paths,
     null_gains,
     permutation_null,
 )
 
 PATHS = [(0, 1)] * 6 + [(1, 0)] * 3 + [(2, 1)] * 6 + [(0,)] * 1 + [()] * 4
+
+
+def study(n, n_classes, n_noise, density, seed):
+    """Parents with near copies, exact copies, constants and noise; the copies make many ties."""
+    rng = np.random.default_rng(seed)
+    base = rng.random((n, 3)) < density
+    near = base[:, rng.integers(0, 3, 8)] ^ (rng.random((n, 8)) < 0.08)
+    noise = rng.random((n, n_noise)) < density
+    columns = [near, near[:, :3], np.zeros((n, 2)), np.ones((n, 1)), noise, noise[:, :2], ~near]
+    X = np.column_stack(columns).astype(np.int64)
+    y = base.sum(axis=1) % n_classes
+    y = np.where(rng.random(n) < 0.15, rng.integers(0, n_classes, n), y)
+    order = rng.permutation(X.shape[1])
+    return X[:, order], y
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(3, 24),
+    n_classes=st.integers(2, 4),
+    density=st.sampled_from([0.1, 0.5]),
+    alpha=st.sampled_from([1.0, "bdeu", 0.2]),
+    limit=st.sampled_from([1, 3, 9]),
+    seed=st.integers(0, 10**6),
+)
+def test_jackknife_equals_naive_searches(oracle, n, n_classes, density, alpha, limit, seed):
+    X, y = study(n, n_classes, 6, density, seed)
+    for i, found in enumerate(leave_one_out_paths(pack(X), y, n_classes, alpha, limit)):
+        rows = np.delete(np.arange(n), i)
+        assert list(found) == oracle.search(X, y, n_classes, alpha, limit, rows)[0]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    n=st.sampled_from([63, 64, 65, 90, 119, 130]),
+    n_classes=st.integers(2, 4),
+    density=st.sampled_from([0.05, 0.5, 0.8]),
+    alpha=st.sampled_from([1.0, "bdeu"]),
+    seed=st.integers(0, 10**6),
+)
+def test_jackknife_equals_refits_on_the_other_samples(n, n_classes, density, alpha, seed):
+    X, y = study(n, n_classes, 3000, density, seed)
+    words = pack(X)
+    for i, found in enumerate(leave_one_out_paths(words, y, n_classes, alpha, 5)):
+        if i % 9 == 0:
+            weights = np.ones(n, dtype=np.int64)
+            weights[i] = 0
+            refit = grow(words, y, n_classes, alpha, 5, weights=weights)
+            assert list(found) == refit.parents.tolist()
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    n=st.integers(3, 80),
+    n_parents=st.integers(0, 3),
+    alpha=st.sampled_from([1.0, "bdeu", 0.2]),
+    seed=st.integers(0, 10**6),
+)
+def test_no_voxel_rises_by_more_than_its_slack(n, n_parents, alpha, seed):
+    X, y = study(n, 3, 40, 0.4, seed)
+    words, parents = pack(X), list(range(n_parents))
+    cells = class_cells(words, y, 3, parents, alpha)
+    scores = cells.score + gains(words, cells)
+    slack = _slack(cells, y, np.arange(n))
+    for i in range(n):
+        weights = np.ones(n, dtype=np.int64)
+        weights[i] = 0
+        without = class_cells(words, y, 3, parents, alpha, weights)
+        delta = gains(words, without)
+        counts = delta != 0.0
+        assert np.all((without.score + delta)[counts] <= scores[counts] + slack[i] + TIE)
 
 
 def test_frequencies_compare_sets():
@@ -67,7 +143,7 @@ def test_null_permutes_within_configurations_only():
     assert_allclose(null_gains(words, X[:, 0], 2, [0], 1.0, 5, rng), 0.0, atol=1e-9)
     top = null_gains(words, y, 2, [], 1.0, 50, rng)
     assert top.shape == (50,)
-    assert gains(words, family(words, y, 2, []))[0] > top.max()
+    assert gains(words, class_cells(words, y, 2, []))[0] > top.max()
 
 
 def test_verdict_is_plain():
@@ -75,7 +151,7 @@ def test_verdict_is_plain():
     X = rng.integers(0, 2, (40, 300))
     y = X[:, 3]
     words = pack(X)
-    scores = np.array([family(words, y, 2, p).score for p in ([], [3], [3, 7])])
+    scores = np.array([class_cells(words, y, 2, p).score for p in ([], [3], [3, 7])])
     null = permutation_null(words, y, 2, [3, 7], scores, 1.0, 39, rng)
     assert null.p_value[0] == pytest.approx(1 / 40)
     first, second = null.verdict().splitlines()
@@ -95,7 +171,7 @@ def test_null_p_values_are_uniform_on_noise():
         rng = np.random.default_rng(seed)
         X, y = rng.integers(0, 2, (50, 400)), rng.permutation(np.arange(50) % 2)
         words = pack(X)
-        cells = family(words, y, 2, [])
+        cells = class_cells(words, y, 2, [])
         delta = gains(words, cells)
         v = int(np.argmax(delta))
         scores = np.array([cells.score, cells.score + delta[v]])

@@ -1,6 +1,12 @@
-"""Adapting trained fields to scans without labels.
+"""Trained fields and later scans: streams of labelled scans, adaptation to unlabelled ones.
 
-The filter goes on over the new scans with gain D_j,
+**Streams.** Fields that grow scan by scan equal at every moment the fit to all scans so far.
+Residual variances need the scans themselves, so those at the nodes are kept. Where
+pseudo-measurements come after each scan the states of the filters are kept as well (8 n³ bytes per
+class) and go on from where they stood; otherwise the fields are solved anew, which takes
+milliseconds. A stream is a dict of arrays, so that it can be saved with the model.
+
+**Adaptation.** The filter goes on over new scans without labels, with gain D_j:
 
     β_{j+1} = (I − D_j G(j)ᵀ) β_j + D_j x(j)                                       (1.26)
     σ_new = ((k−1) σ_old + Σ_j (x(j) − βᵀ_new G(j))²) / (k + k_test − 1)           (1.27)
@@ -9,22 +15,106 @@ with D_j = d K_j, K_j the Kalman gain with P carried over and d in (0, 1] a damp
 adapted coefficients of a plain field are those of a fit to its training scans and the new ones
 together.
 
-``literal``  every class absorbs every scan, as printed. When training and new scans together are
-             fewer than the nodes this does harm: the wrong class learns to predict the scan too.
-``assigned`` a scan goes only to the class that the field assigns it to.
-``sigma``    coefficients stay, variances follow (1.27).
+* ``literal``   every class absorbs every scan, as printed. When training and new scans together are
+  fewer than the nodes this does harm: the wrong class learns to predict the scan too.
+* ``assigned``  a scan goes only to the class that the field assigns it to.
+* ``sigma``     coefficients stay, variances follow (1.27).
+
+| symbol | variable | shape |
+|---|---|---|
+| all scans of a stream so far at the nodes | `scans` | (k, n) |
+| their classes | `codes` | (k,) |
+| filter states of a stream compressed after each scan | as in `FilterState` | (C, ...) |
+| d | `damping` | scalar |
 
 Reference: A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via
 compressed random fields. IBM Research Report, 2009. Section 1.3.2.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from voxprior.models.fields.dual import dual_system, solve_field
-from voxprior.models.fields.online import compress_state, field_of_state, proceed, start
-from voxprior.models.fields.training import Fields, Recipe
+from voxprior.models.fields.dual import dual_system, plain_field
+from voxprior.models.fields.field import Fields, Training, residual_variance
+from voxprior.models.fields.kalman_compiled import (
+    FilterState,
+    compress_state,
+    field_of_state,
+    filter_more,
+    initial_state,
+)
+from voxprior.models.fields.training import settle_noise, train_fields
 
 ADAPTATIONS = ("none", "literal", "assigned", "sigma")
+Stream = dict[str, np.ndarray]
+
+
+def stream_needs(parameters: Mapping[str, Any]) -> list[str]:
+    """What `RandomFieldClassifier` would have to be given so that a stream equals one fit."""
+    needs = []
+    if parameters["nodes"] is None:
+        needs.append("nodes given (ranking needs all scans)")
+    if parameters["standardize"]:
+        needs.append("standardize=False (statistics need all scans; standardise beforehand)")
+    strength = [parameters["gamma"]]
+    strength += [parameters["compression"]] if parameters["r_eps"] is None else []
+    if "auto" in strength:
+        needs.append("gamma and compression as numbers (choosing them needs all scans)")
+    if parameters["mode"] == "each" and parameters["solver"] == "kalman":
+        needs.append("solver='auto' (only the compiled filter goes on from where it stood)")
+    return needs
+
+
+def empty_stream(n_nodes: int, n_classes: int, training: Training) -> Stream:
+    """A stream before its first scan."""
+    stream = {"scans": np.empty((0, n_nodes)), "codes": np.empty(0, dtype=np.intp)}
+    if training.after_each:
+        stream |= _stacked([initial_state(n_nodes, training)] * n_classes)
+    return stream
+
+
+def absorb_scans(stream: Stream, Z: np.ndarray, codes: np.ndarray, training: Training) -> Stream:
+    """The stream after more scans."""
+    longer = {
+        "scans": np.vstack([stream["scans"], Z]),
+        "codes": np.concatenate([stream["codes"], codes]),
+    }
+    if training.after_each:
+        states = enumerate(_states(stream))
+        longer |= _stacked([filter_more(state, Z[codes == c], training) for c, state in states])
+    return longer
+
+
+def stream_fields(stream: Stream, training: Training) -> Fields:
+    """The fields of all scans so far; every class must have two."""
+    Z, codes = stream["scans"], stream["codes"]
+    if not training.after_each:
+        return train_fields(Z, codes, training)
+    fields, variances = [], []
+    for c, state in enumerate(_states(stream)):
+        field = field_of_state(state, Z[codes == c], training.bias)
+        seen = state.n_seen - (training.bias == "centered")
+        innovation = state.innovation / max(seen, 1)
+        by_innovation = training.variance_kind == "innovation"
+        variances.append(innovation if by_innovation else residual_variance(field.residual))
+        fields.append(field)
+    noise = settle_noise(np.array(variances), np.bincount(codes), Z.var(axis=0), training)
+    return Fields(
+        np.array([f.coef for f in fields]), np.array([f.intercept for f in fields]), noise
+    )
+
+
+def _stacked(states: list[FilterState]) -> Stream:
+    return {name: np.array([getattr(s, name) for s in states]) for name in FilterState._fields}
+
+
+def _states(stream: Stream) -> list[FilterState]:
+    parts = zip(*(stream[name] for name in FilterState._fields), strict=True)
+    return [FilterState(*part)._replace(n_seen=int(part[3])) for part in parts]
 
 
 def adapt_fields(
@@ -33,7 +123,7 @@ def adapt_fields(
     codes: np.ndarray,
     new: np.ndarray,
     assigned: np.ndarray,
-    recipe: Recipe,
+    training: Training,
     how: str,
     damping: float = 1.0,
 ) -> Fields:
@@ -49,7 +139,7 @@ def adapt_fields(
         Unlabelled scans at the nodes.
     assigned : ndarray of shape (m,)
         Class that the trained fields give to each new scan.
-    recipe : Recipe
+    training : Training
         How the fields were trained.
     how : {"literal", "assigned", "sigma"}
         Which scans change what, see the module's text.
@@ -63,13 +153,15 @@ def adapt_fields(
         if not len(takes):
             continue
         if how != "sigma":
-            coef[c], intercept[c] = adapt_class(own, takes, recipe, damping)
+            coef[c], intercept[c] = adapt_class(own, takes, training, damping)
         error = takes - takes @ coef[c].T - intercept[c]
         noise[c] = adapted_variance(noise[c], len(own), error)
     return Fields(coef, intercept, noise)
 
 
-def adapt_class(own: np.ndarray, new: np.ndarray, recipe: Recipe, damping: float = 1.0):
+def adapt_class(
+    own: np.ndarray, new: np.ndarray, training: Training, damping: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (n, n) and intercepts (n,) of one class after the new scans, equation (1.26).
 
     Examples
@@ -77,18 +169,17 @@ def adapt_class(own: np.ndarray, new: np.ndarray, recipe: Recipe, damping: float
     >>> import numpy as np
     >>> rows = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
     >>> new = np.array([[1.0, 1, 0], [0, 2, 1]])
-    >>> coef, _ = adapt_class(rows, new, Recipe(gamma=0.1, bias=None))
+    >>> coef, _ = adapt_class(rows, new, Training(gamma=0.1, bias=None))
     >>> coef[0].round(6)
     array([0.      , 0.439082, 0.010943])
     """
-    if recipe.plain and damping == 1.0:
-        field = solve_field(dual_system(np.vstack([own, new]), recipe.gamma, recipe.bias))
+    if training.plain and damping == 1.0:
+        field = plain_field(dual_system(np.vstack([own, new]), training.gamma, training.bias))
         return field.coef, field.intercept
-    schedule = recipe.schedule
-    state = proceed(start(own.shape[1], schedule), own, schedule)
-    if not recipe.plain and recipe.mode == "end":
-        state = compress_state(state, schedule)
-    field = field_of_state(proceed(state, new, schedule, damping), own, recipe.bias)
+    state = filter_more(initial_state(own.shape[1], training), own, training)
+    if not training.plain and training.mode == "end":
+        state = compress_state(state, training)
+    field = field_of_state(filter_more(state, new, training, damping), own, training.bias)
     return field.coef, field.intercept
 
 

@@ -1,8 +1,9 @@
 """RandomFieldClassifier: the scikit-learn face of compressed random fields.
 
-Fit: rank features (:mod:`~voxprior.models.fields.ranking`), standardise the chosen nodes, train one
-field a class (:mod:`~voxprior.models.fields.training`), set the threshold, learn the temperature in
-folds of the training data. Predict: argmax_θ of log p(x|θ) − log Z_θ + log prior_θ.
+Fit: rank features and standardise the chosen nodes (:mod:`~voxprior.models.fields.nodes`), train
+one field per class (:mod:`~voxprior.models.fields.training`), set the threshold, learn the
+temperature in folds of the training data (:mod:`~voxprior.models.fields.threshold`). Predict:
+argmax_θ of log p(x|θ) − log Z_θ + log prior_θ (:mod:`~voxprior.models.fields.field`).
 """
 
 from __future__ import annotations
@@ -12,34 +13,53 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from voxprior.algebra import log_softmax_rows
-from voxprior.models.fields.adaptation import ADAPTATIONS
-from voxprior.models.fields.continuation import Continuation
-from voxprior.models.fields.inspection import Inspection
-from voxprior.models.fields.nodes import RANKINGS, Nodes, choose_nodes, rank_features
-from voxprior.models.fields.threshold import tune_offsets
-from voxprior.models.fields.training import (
+from voxprior.errors import InputError, option
+from voxprior.models.base import FLOATS, VoxelClassifier, class_prior
+from voxprior.models.fields.adaptation import (
+    ADAPTATIONS,
+    absorb_scans,
+    adapt_fields,
+    empty_stream,
+    stream_fields,
+    stream_needs,
+)
+from voxprior.models.fields.field import (
     Fields,
-    Recipe,
+    Training,
+    Trajectory,
     class_scores,
+    count_connections,
+    field_maps,
     log_partitions,
+    ratio_trajectory,
+)
+from voxprior.models.fields.nodes import RANKINGS, Nodes, choose_nodes, rank_features
+from voxprior.models.fields.threshold import class_offsets, fit_temperature, tune_offsets
+from voxprior.models.fields.training import (
+    SOLVERS,
+    check_parameters,
+    check_two_scans,
+    choose_training,
+    fold_indices,
     train_fields,
 )
-from voxprior.models.fields.tuning import (
-    GAMMAS,
-    choose_strength,
-    fit_temperature,
-    fold_indices,
-)
 
 
-class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstimator):
-    """Classify by sparse Gaussian random fields, one a class, trained by Kalman filtering.
+def _can_stream(self) -> bool:
+    """Whether fitting scan by scan can equal fitting at once; says why not."""
+    if needs := stream_needs(vars(self)):
+        raise AttributeError(f"partial_fit needs {'; '.join(needs)}.")
+    return True
+
+
+class RandomFieldClassifier(VoxelClassifier):
+    """Classify by sparse Gaussian random fields, one per class, trained by Kalman filtering.
 
     In class θ every node is predicted by all others, x_i = β_iᵀ x_{−i} + b_i + w, w ~ N(0, σ_i);
     compression shrinks the l1 norm of β_i so that few connections stay. It is the model for classes
@@ -73,6 +93,10 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         Pseudo-measurements N_τ.
     norm : float, default=1.0
         1 for the l1 norm, 0 < norm < 1 for the quasi-norm.
+    solver : {"auto", "dual", "compiled", "kalman"}, default="auto"
+        How the coefficients are found, with the same result: all nodes from one system, which
+        cannot compress after each scan; the Kalman recursion, compiled; the recursion as printed,
+        slow and readable. "auto" is "dual" where that can do it, else "compiled".
     threshold : {"exact", "tuned", "zero"} or float, default="exact"
         log Z_0/Z_1: exactly from log|det(I − B)|; tuned on the training scans by (A.2) (offsets per
         class for more than two); zero; or given (two classes).
@@ -81,12 +105,11 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         leave-one-out residuals (plain fields only). "auto" is "loo" for plain and "residual" for
         compressed fields.
     variance_scope : {"shared", "class"}, default="shared"
-        One σ_i for all classes, or one a class as printed.
+        One σ_i for all classes, or one per class as printed.
     variance_floor : float, default=1e-4
         Smallest σ_i as a part of the node's variance over all training scans.
     bias : {"centered", "penalized", None}, default="centered"
-        A free bias (class-centring), one shrunk by γ as printed, or none. Without it fields cannot
-        see means.
+        A free bias (class-centring), one shrunk by γ as printed, or none: then means are not seen.
     normalize : bool, default=True
         Include the factor (2πσ_i)^(−1/2) of each conditional.
     standardize : bool, default=True
@@ -95,12 +118,10 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         Class probabilities; None takes those of the training scans.
     temperature : float or "auto", default="auto"
         Divides the scores before the softmax. "auto" learns it from held-out scores of ``cv`` folds
-        of the training scans, with nodes chosen anew in each. With two scans in a class there is
-        nothing to hold out: it is learned from the scores of the training scans themselves, whose
-        spread is larger than that of new scans.
+        of the training scans, with nodes chosen anew in each; with two scans in a class, from the
+        scores of the training scans themselves, which lie further apart than those of new scans.
     cv : int, default=5
-        Folds inside the training scans for "auto" parameters, stratified, in the order of the
-        scans.
+        Folds of the training scans for "auto" parameters, stratified, in the order of the scans.
     adaptation : {"none", "literal", "assigned", "sigma"}, default="none"
         What :meth:`adapt` does. Unless "none", the training scans at the nodes are kept for it.
     damping : float, default=1.0
@@ -108,20 +129,18 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
 
     Attributes
     ----------
-    classes_ : ndarray of shape (C,)
+    classes_, class_prior_ : ndarrays of shape (C,)
     nodes_ : ndarray of shape (n,)
         Features used as nodes, ascending.
     ranking_ : ndarray of shape (n_features,)
         Score of every feature.
     coef_ : ndarray of shape (C, n, n)
         Row i predicts node i; zero diagonal.
-    intercept_ : ndarray of shape (C, n)
-    noise_ : ndarray of shape (C, n)
-        Residual variances σ.
+    intercept_, noise_ : ndarrays of shape (C, n)
+        Intercepts and residual variances σ.
     threshold_ : ndarray of shape (C,)
         log Z_θ up to a constant; c = threshold_[0] − threshold_[1].
     temperature_ : float
-    class_prior_ : ndarray of shape (C,)
     gamma_, r_eps_, n_pseudo_ : float, float, int
         The strength used, chosen or given.
     center_, scale_ : ndarrays of shape (n,)
@@ -158,6 +177,7 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         "mode": [StrOptions({"end", "each"})],
         "n_pseudo": [Interval(Integral, 0, None, closed="left")],
         "norm": [Interval(Real, 0, 1, closed="right")],
+        "solver": [StrOptions({"auto", *SOLVERS})],
         "threshold": [StrOptions({"exact", "tuned", "zero"}), Real],
         "variance": [StrOptions({"auto", "residual", "innovation", "loo"})],
         "variance_scope": [StrOptions({"shared", "class"})],
@@ -185,6 +205,7 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         mode="end",
         n_pseudo=40,
         norm=1.0,
+        solver="auto",
         threshold="exact",
         variance="auto",
         variance_scope="shared",
@@ -208,6 +229,7 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         self.mode = mode
         self.n_pseudo = n_pseudo
         self.norm = norm
+        self.solver = solver
         self.threshold = threshold
         self.variance = variance
         self.variance_scope = variance_scope
@@ -235,23 +257,15 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         'each'
         """
         printed = {
-            "gamma": 0.01,
-            "r_eps": 200.0**2,
-            "mode": "each",
-            "threshold": "tuned",
-            "variance": "residual",
-            "variance_scope": "class",
-            "variance_floor": 1e-12,
-            "bias": None,
-            "standardize": False,
-            "priors": "uniform",
-            "temperature": 1.0,
-        }
+            "gamma": 0.01, "r_eps": 200.0**2, "mode": "each", "bias": None, "standardize": False,
+            "variance": "residual", "variance_scope": "class", "variance_floor": 1e-12,
+            "threshold": "tuned", "priors": "uniform", "temperature": 1.0,
+        }  # fmt: skip
         return cls(**(printed | changes))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
-        """Train one field a class.
+        """Train one field per class.
 
         Parameters
         ----------
@@ -264,137 +278,91 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
         -------
         self
         """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self._check_classes(codes)
-        self.class_prior_ = self._class_prior(codes)
+        check_parameters(vars(self))
+        X, codes = self._training_scans(X, y, ensure_min_samples=2)
+        check_two_scans(self.classes_, codes)
+        self.class_prior_ = class_prior(self.priors, np.bincount(codes), positive=True)
         self.ranking_ = rank_features(X, codes, self.ranking)
-        nodes, recipe, fields, offsets = self._train(X, codes, self.ranking_)
-        self._keep(nodes, recipe, fields, offsets)
-        self.temperature_ = self._learn_temperature(X, codes, recipe)
-        if self.adaptation != "none":
-            self.scans_, self.scan_codes_ = nodes.take(X), codes
+        nodes = self._choose_nodes(X, self.ranking_)
+        training = choose_training(vars(self), nodes.take(X), codes)
+        self._settle(nodes, X, codes, training, train_fields(nodes.take(X), codes, training))
         return self
 
-    def _check_classes(self, codes) -> None:
-        counts = np.bincount(codes)
-        if len(counts) < 2:
-            raise ValueError(
-                f"Expected at least 2 classes in y. Got 1 class: {self.classes_[0]!r}."
-            )
-        if counts.min() < 2:
-            raise ValueError(
-                "Every class needs at least 2 scans for its residual variances. "
-                f"Got {counts.min()} of class {self.classes_[counts.argmin()]!r}."
-            )
+    @available_if(_can_stream)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None):
+        """Go on with more scans (m, n_features); equals one fit to all of them, in this order.
 
-    def _class_prior(self, codes) -> np.ndarray:
-        n_classes = len(self.classes_)
-        if self.priors is None:
-            return np.bincount(codes, minlength=n_classes) / len(codes)
-        if isinstance(self.priors, str):
-            return np.full(n_classes, 1.0 / n_classes)
-        prior = np.asarray(self.priors, dtype=float)
-        if prior.shape != (n_classes,) or (prior <= 0).any() or not np.isclose(prior.sum(), 1.0):
-            raise ValueError(
-                f"priors must be {n_classes} positive probabilities that sum to 1, one a class. "
-                f"Got {self.priors} instead."
+        Available with ``nodes`` given, ``standardize=False`` and numbers for ``gamma`` and
+        ``compression``. The first call needs ``classes``, all labels that will come; the fitted
+        attributes appear once every class has two scans.
+        """
+        check_parameters(vars(self))
+        first = not hasattr(self, "stream_")
+        X, y = validate_data(self, X, y, dtype=FLOATS, reset=first)
+        if first and classes is None:
+            raise InputError(
+                "partial_fit cannot know the labels that are still to come",
+                remedy=f"Give {option('classes')}, all of them, in its first call",
             )
-        return prior
+        if first:
+            self._encode(classes)
+        nodes, codes = self._choose_nodes(X, None), self._codes(y)
+        training = choose_training(vars(self), nodes.take(X), codes)
+        if first:
+            self.stream_ = empty_stream(len(nodes.features), len(self.classes_), training)
+        self.stream_ = absorb_scans(self.stream_, nodes.take(X), codes, training)
+        Z, codes = self.stream_["scans"], self.stream_["codes"]
+        if np.bincount(codes, minlength=len(self.classes_)).min() >= 2:
+            self.class_prior_ = class_prior(self.priors, np.bincount(codes), positive=True)
+            at_nodes = np.zeros((len(Z), self.n_features_in_))
+            at_nodes[:, nodes.features] = Z
+            self.ranking_ = np.zeros(self.n_features_in_)
+            self.ranking_[nodes.features] = rank_features(Z, codes, self.ranking)
+            self._settle(nodes, at_nodes, codes, training, stream_fields(self.stream_, training))
+        return self
 
-    def _given_nodes(self) -> np.ndarray | None:
-        if self.nodes is None:
-            return None
-        nodes = np.asarray(self.nodes)
-        whole = nodes.ndim == 1 and nodes.size > 0 and np.issubdtype(nodes.dtype, np.integer)
-        limit = self.n_features_in_
-        if not whole or nodes.min() < 0 or nodes.max() >= limit:
-            raise ValueError(
-                f"nodes must be integer feature indices in 0 .. {limit - 1}. Got {self.nodes!r}."
-            )
-        if len(np.unique(nodes)) < len(nodes):
-            raise ValueError("nodes names a feature twice; a node cannot predict its own copy.")
-        return nodes.astype(np.intp)
+    def _choose_nodes(self, X, score) -> Nodes:
+        rule = (self.nodes, self.n_nodes, self.min_score, self.standardize)
+        return choose_nodes(X, score, *rule)
 
-    def _train(self, X, codes, score):
-        """Nodes, recipe, fields and offsets from training scans."""
-        given = self._given_nodes()
-        nodes = choose_nodes(X, score, given, self.n_nodes, self.min_score, self.standardize)
+    def _settle(self, nodes: Nodes, X, codes, training: Training, fields: Fields) -> None:
+        """Keep what was learned; learn threshold and temperature."""
         Z = nodes.take(X)
-        recipe = self._recipe(len(nodes.features), Z, codes)
-        fields = train_fields(Z, codes, recipe)
-        return nodes, recipe, fields, self._offsets(fields, Z, codes, recipe)
-
-    def _recipe(self, n_nodes: int, Z=None, codes=None) -> Recipe:
-        """The parameters as a recipe; "auto" ones are chosen on (Z, codes)."""
-        base = Recipe(
-            n_pseudo=self.n_pseudo,
-            mode=self.mode,
-            norm=self.norm,
-            bias=self.bias,
-            variance=self.variance,
-            variance_scope=self.variance_scope,
-            variance_floor=self.variance_floor,
-            normalize=self.normalize,
-        )
-        rho = 0.0 if self.compression is None else self.compression
-        if self.r_eps is not None and self.gamma != "auto":
-            return base._replace(gamma=float(self.gamma), r_eps=float(self.r_eps))
-        if self.r_eps is not None:
-            raise ValueError("r_eps needs gamma as a number; use compression with gamma='auto'.")
-        if "auto" not in (self.gamma, rho):
-            return base.with_strength(float(self.gamma), float(rho), self.n_pseudo, n_nodes)
-        gammas = GAMMAS if self.gamma == "auto" else (float(self.gamma),)
-        fixed = None if rho == "auto" else float(rho)
-        chosen = choose_strength(Z, codes, base, gammas, fixed, self.cv)
-        return base.with_strength(chosen.gamma, chosen.rho, chosen.n_pseudo, n_nodes)
-
-    def _keep(self, nodes: Nodes, recipe: Recipe, fields: Fields, offsets) -> None:
         self.nodes_, self.center_, self.scale_ = nodes
         self.coef_, self.intercept_, self.noise_ = fields
-        self.threshold_ = offsets
-        self.gamma_, self.r_eps_ = recipe.gamma, recipe.r_eps
-        self.n_pseudo_ = 0 if recipe.plain else recipe.n_pseudo
+        self.threshold_ = self._offsets(fields, Z, codes)
+        self.gamma_, self.r_eps_ = training.gamma, training.r_eps
+        self.n_pseudo_ = 0 if training.plain else training.n_pseudo
+        self.temperature_ = self._learn_temperature(X, codes, training)
+        if self.adaptation != "none":
+            self.scans_, self.scan_codes_ = Z, codes
 
-    def _offsets(self, fields: Fields, Z, codes, recipe: Recipe) -> np.ndarray:
-        """Log Z_θ up to a constant, as ``threshold`` says."""
-        if self.threshold == "exact":
-            return log_partitions(fields)
-        if self.threshold == "tuned":
-            scores = class_scores(Z, fields, recipe.normalize) + np.log(self.class_prior_)
-            return tune_offsets(scores, codes)
-        offsets = np.zeros(len(self.classes_))
-        if self.threshold != "zero":
-            if len(offsets) != 2:
-                raise ValueError(
-                    f"A number as threshold is for two classes. Got {len(offsets)} classes; "
-                    "use threshold='exact' or 'tuned'."
-                )
-            offsets[0] = self.threshold
-        return offsets
+    def _offsets(self, fields: Fields, Z, codes) -> np.ndarray:
+        return class_offsets(self.threshold, fields, Z, codes, self.class_prior_, self.normalize)
 
-    def _learn_temperature(self, X, codes, recipe: Recipe) -> float:
+    def _learn_temperature(self, X, codes, training: Training) -> float:
         if self.temperature != "auto":
             return float(self.temperature)
         folds = fold_indices(codes, self.cv)
-        if not folds:  # two scans in a class: the spread of their own scores must do
+        if not folds:  # two scans in a class: their own scores must do
             return fit_temperature(self._scores_at(X), codes)
         held_out = np.empty((len(codes), len(self.classes_)))
-        fixed = copy.copy(self).set_params(
-            gamma=recipe.gamma, r_eps=recipe.r_eps, n_pseudo=recipe.n_pseudo
-        )
         for train, test in folds:
             part, labels = X[train], codes[train]
-            nodes, _, fields, offsets = fixed._train(
-                part, labels, rank_features(part, labels, self.ranking)
-            )
-            held_out[test] = class_scores(nodes.take(X[test]), fields, self.normalize) - offsets
+            nodes = self._choose_nodes(part, rank_features(part, labels, self.ranking))
+            Z = nodes.take(part)
+            fields = train_fields(Z, labels, training)
+            scores = class_scores(nodes.take(X[test]), fields, self.normalize)
+            held_out[test] = scores - self._offsets(fields, Z, labels)
         return fit_temperature(held_out + np.log(self.class_prior_), codes)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """A stream is fitted once every class has two scans."""
+        return hasattr(self, "temperature_")
+
     def _scores(self, X) -> np.ndarray:
-        check_is_fitted(self, "coef_")
-        return self._scores_at(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        return self._scores_at(self._new_scans(X))
 
     def _scores_at(self, X) -> np.ndarray:
         scores = class_scores(self._nodes().take(X), self._fields(), self.normalize)
@@ -408,20 +376,75 @@ class RandomFieldClassifier(Continuation, Inspection, ClassifierMixin, BaseEstim
 
     def decision_function(self, X):
         """Scores over the temperature, (m, C); with two classes second minus first, (m,)."""
-        scores = self._scores(X)
-        scores /= self.temperature_
+        scores = self._scores(X) / self.temperature_
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X):
-        """The class with the highest log p − log Z + log prior; ties go to the first."""
-        best = self._scores(X).argmax(axis=1)
-        return self.classes_[best]
 
     def predict_log_proba(self, X):
         """Log-probabilities (m, C)."""
-        scores = self._scores(X)
-        return log_softmax_rows(scores / self.temperature_)
+        return log_softmax_rows(self._scores(X) / self.temperature_)
 
     def predict_proba(self, X):
         """Probabilities (m, C), softmax of the scores over the temperature."""
         return np.exp(self.predict_log_proba(X))
+
+    def adapt(self, X) -> RandomFieldClassifier:
+        """A copy of the classifier, adapted to scans (m, n_features) without labels.
+
+        It changes what ``adaptation`` says, by the compiled filter or, where that is a refit, the
+        dual form. Prediction never adapts by itself, so scans do not depend on their company.
+        """
+        X = self._new_scans(X)
+        if self.adaptation == "none":
+            raise InputError(
+                "The training scans at the nodes were not kept, which adapt needs",
+                remedy=f"Fit with {option('adaptation', 'literal')}, "
+                f"{option('adaptation', 'assigned')} or {option('adaptation', 'sigma')}",
+            )
+        how = (self.gamma_, self.r_eps_, self.n_pseudo_, self.mode, self.norm, self.bias)
+        seen = (self.scans_, self.scan_codes_, self._nodes().take(X))
+        assigned = self._scores_at(X).argmax(axis=1)
+        change = (Training(*how), self.adaptation, self.damping)
+        fields = adapt_fields(self._fields(), *seen, assigned, *change)
+        adapted = copy.deepcopy(self)
+        adapted.coef_, adapted.intercept_, adapted.noise_ = fields
+        if self.threshold == "exact":
+            adapted.threshold_ = log_partitions(fields)
+        return adapted
+
+    def tune_threshold(self, X, y):
+        """Set the threshold by (A.2) on development scans (m, n_features) and their labels (m,)."""
+        X, codes = self._labelled_scans(X, y)
+        scores = class_scores(self._nodes().take(X), self._fields(), self.normalize)
+        self.threshold_ = tune_offsets(scores + np.log(self.class_prior_), codes)
+        return self
+
+    def voxel_maps(self) -> dict[str, np.ndarray]:
+        """Maps (n_features,) of what the fields used.
+
+        ``ranking``: score of every feature; ``selected``: 1 at nodes; ``degree``: mean number of
+        connections (|β| > 0.05) over classes; ``strength``: mean Σ|β| over classes;
+        ``difference``: Σ_j |β_ij| between the first and the last class, where connectivity differs.
+        The last four are 0 off the nodes.
+        """
+        check_is_fitted(self)
+        maps = {"ranking": self.ranking_.copy()}
+        for name, values in field_maps(self.coef_).items():
+            maps[name] = np.zeros(self.n_features_in_)
+            maps[name][self.nodes_] = values
+        return maps
+
+    def connections(self, tolerance: float = 0.05) -> np.ndarray:
+        """Number of connections of every class and node, (C, n)."""
+        check_is_fitted(self)
+        return np.array([count_connections(coef, tolerance) for coef in self.coef_])
+
+    def trajectory(self, X, label, against) -> Trajectory:
+        """How the log-likelihood ratio of scans of class ``label`` settles as nodes are added.
+
+        The result has ``running_mean`` (m, n) of log p(x_i|label) − log p(x_i|against) over the
+        nodes, and ``limit`` (m,), the Kullback-Leibler divergence that it tends to.
+        """
+        X = self._new_scans(X)
+        pair = self._codes([label, against])
+        fields = Fields(*(part[pair] for part in self._fields()))
+        return ratio_trajectory(self._nodes().take(X), fields)

@@ -1,76 +1,86 @@
-"""From scans at chosen nodes to the fields of all classes: coefficients and noise.
+"""From scans at chosen nodes to the fields of all classes: solvers by name, noise, strength.
 
-======  ===========  ==========  ==================================================
-symbol  variable     shape       meaning
-======  ===========  ==========  ==================================================
-X       Z            (k, n)      scans of all classes at the nodes, standardised
-θ       codes        (k,)        class of each scan, 0 .. C−1
-B_θ     coef         (C, n, n)   row i predicts node i
-b_θ     intercept    (C, n)
-σ_θ     noise        (C, n)      residual variances
-======  ===========  ==========  ==================================================
+Solvers give the same field of a class; they differ in what they form on the way:
+
+* ``kalman``    the recursion as printed, one filter per node: the one to read;
+* ``compiled``  the same recursion, compiled;
+* ``dual``      all nodes from one system of the size of the scans: the fast one, which cannot
+  compress after each scan.
+
+The strength (γ, ρ, N_τ) of a field is chosen by held-out prediction of nodes. In every fold each
+class is trained without its held-out scans and predicts them, node by node; the setting with the
+highest held-out Gaussian log-likelihood −½ Σ_i log σ_i, σ_i the held-out variance, is chosen. No
+labels but the classes of the scans are used, and no decision: what is scored is the structure. A
+field with fewer pseudo-measurements is a stop on the way to one with more, so for each γ the path
+over all 0 .. N_τ costs one fit.
+
+| symbol | variable | shape |
+|---|---|---|
+| X, scans of all classes at the nodes, standardised | `Z` | (k, n) |
+| θ, class of each scan, 0 .. C−1 | `codes` | (k,) |
+| B_θ, row i predicts node i | `coef` | (C, n, n) |
+| b_θ | `intercept` | (C, n) |
+| σ_θ, residual variances | `noise` | (C, n) |
+| γ, prior precisions tried | `gammas` | list |
+| ρ, strength of a pseudo-measurement, n/(γ R_ε) | `rho` | scalar |
 
 Reference: A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via
 compressed random fields. IBM Research Report, 2009.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
 
-from voxprior.models.fields.compression import compress_field, noise_from_strength
-from voxprior.models.fields.dual import (
-    Field,
-    dual_system,
-    innovation_variance,
-    left_out_residuals,
-    solve_field,
-)
-from voxprior.models.fields.likelihood import log_likelihood, log_partition, residual_variance
-from voxprior.models.fields.online import Schedule, filter_scans
+from voxprior.errors import InputError, option
+from voxprior.models.fields.dual import dual_system, held_out_path, solve_dual
+from voxprior.models.fields.field import Field, Fields, Training, noise_from_strength
+from voxprior.models.fields.kalman import solve_kalman
+from voxprior.models.fields.kalman_compiled import solve_compiled
 
+# Scans (k, n) of one class and their training to its field and residual variances (n,).
+Solver = Callable[[np.ndarray, Training], tuple[Field, np.ndarray]]
+SOLVERS: dict[str, Solver] = {
+    "dual": solve_dual,
+    "compiled": solve_compiled,
+    "kalman": solve_kalman,
+}
 
-class Recipe(NamedTuple):
-    """How a field is trained; ``r_eps=inf`` or ``n_pseudo=0`` is the plain Kalman filter."""
-
-    gamma: float = 10.0
-    r_eps: float = np.inf
-    n_pseudo: int = 40
-    mode: str = "end"
-    norm: float = 1.0
-    bias: str | None = "centered"
-    variance: str = "auto"
-    variance_scope: str = "shared"
-    variance_floor: float = 1e-4
-    normalize: bool = True
-    memory: int = 1 << 28
-
-    @property
-    def plain(self) -> bool:
-        """Whether there is no compression at all."""
-        return self.n_pseudo == 0 or not np.isfinite(self.r_eps)
-
-    @property
-    def schedule(self) -> Schedule:
-        """The same for the filter that works scan by scan."""
-        n_pseudo = 0 if self.plain else self.n_pseudo
-        return Schedule(self.gamma, self.bias, self.r_eps, n_pseudo, self.mode == "each", self.norm)
-
-    def with_strength(self, gamma: float, rho: float, n_pseudo: int, n_nodes: int) -> "Recipe":
-        """The recipe at strength ρ = n/(γ R_ε)."""
-        r_eps = noise_from_strength(rho, n_nodes, gamma) if rho > 0 and n_pseudo > 0 else np.inf
-        return self._replace(gamma=gamma, r_eps=r_eps, n_pseudo=n_pseudo)
+GAMMAS = (1.0, 10.0, 100.0, 1000.0)
+# Above this prior precision coefficients are so small that their norm needs no second penalty.
+LARGEST_COMPRESSED_GAMMA = 100.0
+# Small steps: at ρ = 1 no step overshoots, and 40 of them reach any strength that pays.
+PATH_RHO = 1.0
+# With 40 pseudo-measurements of strength 1, close to the best on simulated chains of every size.
+UNTUNED_GAMMA = 10.0
 
 
-class Fields(NamedTuple):
-    """The trained fields of all classes."""
+class Strength(NamedTuple):
+    """The chosen setting, and all that were tried as rows (γ, ρ, N_τ, held-out value)."""
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    noise: np.ndarray
+    gamma: float
+    rho: float
+    n_pseudo: int
+    tried: np.ndarray
 
 
-def train_fields(Z: np.ndarray, codes: np.ndarray, recipe: Recipe) -> Fields:
+def check_solver(solver: str, after_each: bool) -> None:
+    """Refuse a solver that cannot compress after each scan where that is asked for."""
+    if solver == "dual" and after_each:
+        raise InputError(
+            f"{option('solver', 'dual')} cannot compress after each scan",
+            expected=f"{option('mode', 'end')}, or no compression",
+            got=f"{option('mode', 'each')}",
+            remedy=f"Set {option('solver', 'auto')}, {option('solver', 'compiled')} or "
+            f"{option('solver', 'kalman')}",
+        )
+
+
+def train_fields(Z: np.ndarray, codes: np.ndarray, training: Training) -> Fields:
     """Train the fields of all classes.
 
     Parameters
@@ -79,70 +89,187 @@ def train_fields(Z: np.ndarray, codes: np.ndarray, recipe: Recipe) -> Fields:
         Scans at the nodes.
     codes : ndarray of shape (k,)
         Class of each scan, 0 .. C−1, at least two of each.
-    recipe : Recipe
-        Prior, compression, bias and noise.
+    training : Training
+        Prior, compression, bias, noise and solver.
     """
     n_classes, n = int(codes.max()) + 1, Z.shape[1]
     coef, intercept = np.empty((n_classes, n, n)), np.empty((n_classes, n))
     variance = np.empty((n_classes, n))
     for c in range(n_classes):
-        field, variance[c] = train_class(Z[codes == c], recipe)
+        field, variance[c] = train_class(Z[codes == c], training)
         coef[c], intercept[c] = field.coef, field.intercept
     counts = np.bincount(codes, minlength=n_classes)
-    return Fields(coef, intercept, settle_noise(variance, counts, Z.var(axis=0), recipe))
+    return Fields(coef, intercept, settle_noise(variance, counts, Z.var(axis=0), training))
 
 
-def train_class(X: np.ndarray, recipe: Recipe) -> tuple[Field, np.ndarray]:
+def train_class(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray]:
     """The field of one class and its residual variances (n,), before scope and floor."""
-    if recipe.mode == "each" and not recipe.plain:
-        field, innovation = filter_scans(X, recipe.schedule)
-        kind = noise_kind(recipe)
-        return field, innovation if kind == "innovation" else residual_variance(field.residual)
-    system = dual_system(X, recipe.gamma, recipe.bias)
-    if recipe.plain:
-        field = solve_field(system)
-    else:
-        field = compress_field(system, recipe.r_eps, recipe.n_pseudo, recipe.norm, recipe.memory)
-    kind = noise_kind(recipe)
-    if kind == "loo":
-        return field, (left_out_residuals(system) ** 2).mean(axis=0)
-    if kind == "innovation":
-        return field, innovation_variance(system)
-    return field, residual_variance(field.residual)
+    name = training.solver
+    if name == "auto":
+        name = "compiled" if training.after_each else "dual"
+    check_solver(name, training.after_each)
+    return SOLVERS[name](X, training)
 
 
-def noise_kind(recipe: Recipe) -> str:
-    """``auto`` is leave-one-out for plain fields, whose residuals vanish, else (1.22)."""
-    if recipe.variance == "loo" and not recipe.plain:
-        raise ValueError(
-            "variance='loo' has a closed form for plain fields only, because leaving a scan out "
-            "changes the signs of a compressed one. Use 'residual' or 'innovation', or "
-            "compression=None."
-        )
-    if recipe.variance == "auto":
-        return "loo" if recipe.plain else "residual"
-    return recipe.variance
-
-
-def settle_noise(variance, counts, total_variance, recipe: Recipe) -> np.ndarray:
+def settle_noise(variance, counts, total_variance, training: Training) -> np.ndarray:
     """Average over classes if shared, and keep every variance above the floor.
 
     The floor is a part of the node's variance over all scans (of 1 where that is zero, a constant
     node).
     """
-    if recipe.variance_scope == "shared":
+    if training.variance_scope == "shared":
         shared = (counts[:, None] * variance).sum(axis=0) / counts.sum()
         variance = np.broadcast_to(shared, variance.shape)
     scale = np.where(total_variance > 0, total_variance, 1.0)
-    return np.maximum(variance, recipe.variance_floor * scale)
+    return np.maximum(variance, training.variance_floor * scale)
 
 
-def class_scores(Z: np.ndarray, fields: Fields, normalize: bool = True) -> np.ndarray:
-    """Log pseudo-likelihoods (m, C) without log Z."""
-    columns = [log_likelihood(Z, *parts, normalize) for parts in zip(*fields, strict=True)]
-    return np.stack(columns, axis=1)
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters of `RandomFieldClassifier` that do not go together, before any work."""
+    compressed = parameters["r_eps"] is not None or parameters["compression"] not in (None, 0)
+    after_each = parameters["mode"] == "each" and compressed and parameters["n_pseudo"] > 0
+    check_solver(parameters["solver"], after_each)
+    if parameters["r_eps"] is not None and parameters["gamma"] == "auto":
+        raise InputError(
+            f"{option('r_eps')} needs {option('gamma')} as a number",
+            remedy=f"Set it, or {option('compression')} instead of {option('r_eps')}",
+        )
 
 
-def log_partitions(fields: Fields) -> np.ndarray:
-    """Return log Z_θ of every class (C,)."""
-    return np.array([log_partition(coef) for coef in fields.coef])
+def check_two_scans(classes: np.ndarray, codes: np.ndarray) -> None:
+    """Refuse a class whose residual variances cannot be known."""
+    counts = np.bincount(codes)
+    if counts.min() < 2:
+        raise InputError(
+            "The residual variances of a class need more scans",
+            expected="at least 2 scans of every class",
+            got=f"{counts.min()} of class {classes[counts.argmin()]!r}",
+        )
+
+
+def choose_training(parameters: Mapping[str, Any], Z: np.ndarray, codes: np.ndarray) -> Training:
+    """The training by parameters of `RandomFieldClassifier`; "auto" ones are chosen on the scans.
+
+    Parameters
+    ----------
+    parameters : mapping
+        The parameters by name.
+    Z, codes : ndarrays of shape (k, n) and (k,)
+        Training scans at the nodes, and their classes.
+    """
+    taken = set(Training._fields) & set(parameters) - {"gamma", "r_eps"}
+    base = Training(**{name: parameters[name] for name in taken})
+    gamma, rho, n_pseudo = parameters["gamma"], parameters["compression"], base.n_pseudo
+    if parameters["r_eps"] is not None:
+        return base._replace(gamma=float(gamma), r_eps=float(parameters["r_eps"]))
+    rho = 0.0 if rho is None else rho
+    if "auto" in (gamma, rho):
+        gammas = GAMMAS if gamma == "auto" else (float(gamma),)
+        fixed = None if rho == "auto" else float(rho)
+        chosen = choose_strength(Z, codes, base, gammas, fixed, parameters["cv"])
+        gamma, rho, n_pseudo = chosen.gamma, chosen.rho, chosen.n_pseudo
+    return base.with_strength(float(gamma), float(rho), n_pseudo, Z.shape[1])
+
+
+def choose_strength(
+    Z: np.ndarray,
+    codes: np.ndarray,
+    training: Training,
+    gammas: Sequence[float] = GAMMAS,
+    rho: float | None = None,
+    n_folds: int = 5,
+) -> Strength:
+    """Choose γ, and unless ``rho`` is given N_τ, by held-out prediction of nodes.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (k, n)
+        Training scans at the nodes.
+    codes : ndarray of shape (k,)
+        Their classes, 0 .. C−1.
+    training : Training
+        Its γ and R_ε are what is chosen; its N_τ is the most pseudo-measurements tried. Whatever
+        its solver, the fast ones try the settings.
+    gammas : sequence of float
+        Prior precisions to try.
+    rho : float, optional
+        Given, all N_τ pseudo-measurements have this strength (0: none). If not, they have strength
+        ``PATH_RHO`` and any number 0 .. N_τ of them is tried (0 or N_τ where they come after each
+        scan).
+    n_folds : int
+        Folds, at most as many as scans in the smallest class.
+    """
+    folds = fold_indices(codes, n_folds)
+    strength = PATH_RHO if rho is None else rho
+    if not folds:  # two scans in a class: nothing can be held out
+        gamma = UNTUNED_GAMMA if len(gammas) > 1 else gammas[0]
+        return Strength(gamma, strength, training.n_pseudo, np.empty((0, 4)))
+    tried: list[tuple[float, float, int, float]] = []
+    for gamma in gammas:
+        too_small = rho is None and len(gammas) > 1 and gamma > LARGEST_COMPRESSED_GAMMA
+        used = 0.0 if too_small else strength
+        stops = _stops(training, used, fixed=rho is not None)
+        errors = [_held_out(Z, codes, fold, training, gamma, used, stops) for fold in folds]
+        value = _held_out_value(sum(errors[1:], errors[0]), codes, training.variance_scope)
+        tried += [(gamma, used if t else 0.0, t, float(v)) for t, v in zip(stops, value)]
+    gamma, strength, n_pseudo, _ = max(tried, key=lambda row: row[3])
+    return Strength(float(gamma), float(strength), int(n_pseudo), np.array(tried))
+
+
+def fold_indices(codes: np.ndarray, n_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Stratified folds without shuffling; none if a class would keep fewer than two scans."""
+    smallest = int(np.bincount(codes).min())
+    n_folds = min(n_folds, smallest)
+    if smallest < 3 or n_folds < 2:
+        return []
+    return list(StratifiedKFold(n_folds).split(np.zeros(len(codes)), codes))
+
+
+def _stops(training: Training, strength: float, fixed: bool) -> list[int]:
+    """Numbers of pseudo-measurements to try."""
+    if strength == 0.0 or training.n_pseudo == 0:
+        return [0]
+    if fixed:
+        return [training.n_pseudo]
+    return [0, training.n_pseudo] if training.mode == "each" else list(range(training.n_pseudo + 1))
+
+
+def _held_out(Z, codes, fold, training: Training, gamma, rho, stops) -> np.ndarray:
+    """Summed squared held-out errors (C, stops, n) of one fold."""
+    train, test = fold
+    path = _errors_of_fits if training.mode == "each" else _errors_along_path
+    return np.array(
+        [
+            path(
+                Z[train][codes[train] == c], Z[test][codes[test] == c], training, gamma, rho, stops
+            )
+            for c in range(int(codes.max()) + 1)
+        ]
+    )
+
+
+def _errors_of_fits(inside, outside, training: Training, gamma, rho, stops) -> list[np.ndarray]:
+    """One fit for each number of pseudo-measurements, where they follow every scan."""
+    fast, n = training._replace(solver="auto", variance="residual"), inside.shape[1]
+    errors = []
+    for stop in stops:
+        field, _ = train_class(inside, fast.with_strength(gamma, rho, stop, n))
+        error = outside - outside @ field.coef.T - field.intercept
+        errors.append((error**2).sum(axis=0))
+    return errors
+
+
+def _errors_along_path(inside, outside, training: Training, gamma, rho, stops) -> np.ndarray:
+    r_eps = noise_from_strength(rho, inside.shape[1], gamma) if rho > 0 else np.inf
+    system = dual_system(inside, gamma, training.bias)
+    return held_out_path(system, outside, r_eps, stops[-1], training.norm, training.memory)[stops]
+
+
+def _held_out_value(squares: np.ndarray, codes: np.ndarray, scope: str) -> np.ndarray:
+    """Mean held-out log-likelihood (stops,) per class and node, from squared errors."""
+    if scope == "shared":
+        variance = squares.sum(axis=0, keepdims=True) / len(codes)
+    else:
+        variance = squares / np.bincount(codes)[:, None, None]
+    # A constant node is predicted without error by every setting.
+    return -0.5 * np.log(np.maximum(variance, 1e-12)).mean(axis=(0, 2))

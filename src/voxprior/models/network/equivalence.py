@@ -23,31 +23,33 @@ alone:
 The first three accept n_01, n_10 ≤ a limit that depends on n only, so a voxel costs two population
 counts; u_v is read from a table of (n_01, n_10) where there are more voxels than such pairs.
 
-======== ============ =================================================================
-symbol   variable     shape and meaning
-======== ============ =================================================================
-V        `words`      (V, W) uint64, packed voxels
-R        `parent`     a voxel
-n_01     `off`        (V,) samples with V = 0, R = 1
-n_10     `on`         (V,) samples with V = 1, R = 0
-u        `unary`      (V,) log evidence ratio
-r        `message`    (E,) odds that each voxel hears from each of its neighbours
-O        `odds`       (V,) odds of z_v = 1 before the neighbours are heard, e^u
-b        `belief`     (V,) P(z_v = 1)
-======== ============ =================================================================
+| symbol | variable | shape |
+|---|---|---|
+| V, packed voxels | `words` | (V, W) uint64 |
+| R, a voxel | `parent` | scalar |
+| n_01, samples with V = 0, R = 1 | `off` | (V,) |
+| n_10, samples with V = 1, R = 0 | `on` | (V,) |
+| u, log evidence ratio | `unary` | (V,) |
+| r, odds that each voxel hears from each of its neighbours | `message` | (E,) |
+| O, odds of z_v = 1 before the neighbours are heard, e^u | `odds` | (V,) |
+| b, P(z_v = 1) | `belief` | (V,) |
 
 Reference: Chen and Herskovits, KDD 2005, section 3.1.1. The paper names "Bayesian thresholding"
 (Herskovits, Peng and Davatzikos 2004) and "belief map learning" without formulas; these are
 readings of those words.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numba import njit, prange
 from scipy.sparse import csr_array
 from scipy.special import betainc, expit, gammaln
 
-from voxprior.bits import pack, popcount, unpack
-from voxprior.models.network.scan import PARALLEL
+from voxprior.algebra import launch
+from voxprior.errors import InputError
+from voxprior.models.network.bits import pack, popcount, unpack
+from voxprior.models.network.scan import VOXEL_WORK
 
 # Log-odds of certainty, and a coupling that makes neighbours one: more is the same to a double.
 CERTAIN = 400.0
@@ -70,7 +72,11 @@ def count_limit(rule: str, n: int, tolerance: float, confidence: float = 0.5) ->
     elif rule == "frequency":
         accepted = count <= tolerance * n + 1e-9
     else:
-        raise ValueError(f"rule must be 'dirichlet', 'mean' or 'frequency'. Got {rule!r} instead.")
+        raise InputError(
+            "The rule of equivalence is not one of counts",
+            expected="'dirichlet', 'mean' or 'frequency'",
+            got=repr(rule),
+        )
     return int(np.sum(accepted)) - 1
 
 
@@ -85,8 +91,8 @@ def disagreement_counts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """n_01 (V,) and n_10 (V,) of every voxel with ``parent``."""
     counts = np.empty((2, len(words)), dtype=np.int32)
-    run = _disagree if len(words) < PARALLEL else _disagree_parallel
-    run(words, words[parent].copy(), weight_planes(weights), counts)
+    reference, planes = words[parent].copy(), weight_planes(weights)
+    launch(_disagree, VOXEL_WORK * len(words), words, reference, planes, counts)
     return counts[0], counts[1]
 
 
@@ -96,28 +102,17 @@ def weight_planes(weights: np.ndarray) -> np.ndarray:
     return pack((weights[:, None] >> np.arange(n_planes)) & 1)
 
 
-@njit(cache=True)
-def _disagree(words, reference, planes, counts):
-    for v in range(len(words)):
-        _disagree_one(words, v, reference, planes, counts)
-
-
 @njit(cache=True, parallel=True)
-def _disagree_parallel(words, reference, planes, counts):
+def _disagree(words, reference, planes, counts):
     for v in prange(len(words)):
-        _disagree_one(words, v, reference, planes, counts)
-
-
-@njit(cache=True)
-def _disagree_one(words, v, reference, planes, counts):
-    off, on = 0, 0
-    for b in range(planes.shape[0]):
-        for w in range(planes.shape[1]):
-            mine, other, mask = words[v, w], reference[w], planes[b, w]
-            off += popcount(~mine & other & mask) << b  # type: ignore[call-arg]
-            on += popcount(mine & ~other & mask) << b  # type: ignore[call-arg]
-    counts[0, v] = off
-    counts[1, v] = on
+        off, on = 0, 0
+        for b in range(planes.shape[0]):
+            for w in range(planes.shape[1]):
+                mine, other, mask = words[v, w], reference[w], planes[b, w]
+                off += popcount(~mine & other & mask) << b  # type: ignore[call-arg]
+                on += popcount(mine & ~other & mask) << b  # type: ignore[call-arg]
+        counts[0, v] = off
+        counts[1, v] = on
 
 
 def evidence_ratio(counts: np.ndarray, tolerance: float) -> np.ndarray:

@@ -1,18 +1,22 @@
 """InverseTreeClassifier: the scikit-learn face of the inverse-tree Bayesian network."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from voxprior.models.network.bdeu import family
-from voxprior.models.network.binary import above, learn_cut, packed
+from voxprior.models.base import VoxelClassifier, class_prior
+from voxprior.models.network.bits import above, cut_and_pack, learn_cut
+from voxprior.models.network.score import class_cells
 from voxprior.models.network.stability import (
     Frequencies,
-    Null,
+    GainTest,
     bootstrap_paths,
     frequencies,
     permutation_null,
@@ -22,21 +26,15 @@ from voxprior.models.network.tree import (
     class_probabilities,
     jackknife_paths,
     latent_log_odds,
-    learn,
+    learn_tree,
 )
+from voxprior.space import VoxelSpace
 
-CHOICES = {
-    "select": ("gain", "jackknife", "permutation"),
-    "equivalence": ("dirichlet", "mean", "frequency", "belief"),
-    "timing": ("after", "during"),
-    "latent": ("icm", "synchronous", "gibbs", None),
-    "start": ("parent", "majority"),
-    "state": ("hard", "soft"),
-    "table": ("laplace", "dirichlet", "ml"),
-}
+COUNT = Interval(Integral, 0, None, closed="left")
+FRACTION = Interval(Real, 0, 1, closed="neither")
 
 
-class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
+class InverseTreeClassifier(VoxelClassifier):
     r"""Bayesian network: a few voxels are parents of the class, each with a cluster's latent state.
 
     Voxels are binary. Greedy search adds the voxel that raises the Cooper-Herskovits score of the
@@ -141,6 +139,31 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
     array([ True,  True,  True])
     """
 
+    _parameter_constraints: ClassVar[dict] = {
+        "space": [VoxelSpace, None],
+        "alpha": [Interval(Real, 0, None, closed="neither"), StrOptions({"bdeu"})],
+        "max_parents": [COUNT, None],
+        "select": [StrOptions({"gain", "jackknife", "permutation"})],
+        "equivalence": [StrOptions({"dirichlet", "mean", "frequency", "belief"})],
+        "tolerance": [FRACTION],
+        "confidence": [FRACTION],
+        "coupling": [Real],
+        "connectivity": "no_validation",
+        "timing": [StrOptions({"after", "during"})],
+        "by_cluster": ["boolean"],
+        "latent": [StrOptions({"icm", "synchronous", "gibbs"}), None],
+        "start": [StrOptions({"parent", "majority"})],
+        "n_restarts": [COUNT],
+        "state": [StrOptions({"hard", "soft"})],
+        "table": [StrOptions({"laplace", "dirichlet", "ml"})],
+        "cut": [Real, StrOptions({"auto", "median", "class"})],
+        "n_permutations": [Interval(Integral, 1, None, closed="left")],
+        "level": [FRACTION],
+        "random_state": ["random_state"],
+    }
+    # Binary voxels stay bytes: as floats a million of them would not fit.
+    _scan_dtype: ClassVar[Any] = "numeric"
+
     def __init__(
         self,
         space=None,
@@ -203,6 +226,7 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
             table="laplace",
         )
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
         """Learn parents, clusters, latent states and the class table.
 
@@ -217,19 +241,12 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
-        X, y = validate_data(self, X, y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        X, codes = self._training_scans(X, y)
         K = len(self.classes_)
-        if K < 2:
-            raise ValueError(
-                "InverseTreeClassifier needs samples of at least two classes. "
-                f"Got 1 class only: {self.classes_[0]!r}."
-            )
-        self.class_prior_ = np.bincount(codes) / len(codes)
+        self.class_prior_ = class_prior(None, np.bincount(codes))
         self.cut_ = learn_cut(X, codes, K, self.cut)
-        tree = learn(packed(X, self.cut_), codes, K, self._rules(), self._rng(), self._binarizer(X))
+        words, binarize = cut_and_pack(X, self.cut_), self._binarizer(X)
+        tree = learn_tree(words, codes, K, self._rules(), self._rng(), binarize)
         self.parents_, self.score_path_, self.ties_ = tree.parents, tree.scores, tree.ties
         self.equivalents_, self.beliefs_ = tree.equivalents, tree.beliefs
         self.latent_ = tree.latent
@@ -246,15 +263,9 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         cells = (self.configurations_, self.table_, self.unseen_)
         return class_probabilities(odds, *cells, soft=self.state == "soft")
 
-    def predict(self, X):
-        """Most probable class of each sample; the first of equals."""
-        best = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[best]
-
     def latent_log_odds(self, X):
         """Log-odds (n, d) that each cluster's latent state is 1."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False)
+        X = self._new_scans(X)
         states = [above(X, self.cut_, members) for members in self._clusters()]
         return latent_log_odds(self.latent_bias_, self.latent_weights_, states, len(X))
 
@@ -294,29 +305,32 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
         by_cluster : bool
             Whether voxels of one cluster count as the same parent.
         """
-        words, codes = self._packed(X, y)
+        X, codes = self._labelled_scans(X, y)
+        words = cut_and_pack(X, self.cut_)
         rules = self._rules()._replace(max_parents=len(self.parents_))
         paths = jackknife_paths(words, codes, len(self.classes_), rules)
         return frequencies(paths, self.parents_.tolist(), self._groups() if by_cluster else None)
 
     def bootstrap(self, X, y, n_bootstrap=100, by_cluster=False) -> Frequencies:
         """Model and edge frequencies over samples drawn with replacement."""
-        words, codes = self._packed(X, y)
+        X, codes = self._labelled_scans(X, y)
+        words = cut_and_pack(X, self.cut_)
         K, d, rng = len(self.classes_), len(self.parents_), self._rng()
         paths = bootstrap_paths(words, codes, K, self.alpha, d, n_bootstrap, rng)
         return frequencies(paths, self.parents_.tolist(), self._groups() if by_cluster else None)
 
-    def significance(self, X, y, n_permutations=399) -> Null:
+    def significance(self, X, y, n_permutations=399) -> GainTest:
         """Test every parent's gain against the best gain of permuted labels.
 
         The result's ``verdict()`` says plainly where a parent is no better than chance. X, y are
         the training data.
         """
-        words, codes = self._packed(X, y)
+        X, codes = self._labelled_scans(X, y)
+        words = cut_and_pack(X, self.cut_)
         K, parents = len(self.classes_), self.parents_.tolist()
         nested = [parents[:d] for d in range(len(parents) + 1)]
-        scores = np.array([family(words, codes, K, before, self.alpha).score for before in nested])
-        X = validate_data(self, X, reset=False)
+        cell_sets = [class_cells(words, codes, K, before, self.alpha) for before in nested]
+        scores = np.array([cells.score for cells in cell_sets])
         rest = (self.alpha, n_permutations, self._rng(), None, self._binarizer(X))
         return permutation_null(words, codes, K, parents, scores, *rest)
 
@@ -329,22 +343,11 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
             groups.update({v: int(members[0]) for v in members.tolist() if v not in groups})
         return groups
 
-    def _packed(self, X, y):
-        check_is_fitted(self)
-        X, y = validate_data(self, X, y, reset=False)
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"y must hold labels seen in fit, {self.classes_.tolist()}. "
-                f"Got {unknown.tolist()} too."
-            )
-        return packed(X, self.cut_), np.searchsorted(self.classes_, y)
-
     def _binarizer(self, X):
         """Cuts learned with the labels must be learned again wherever labels are permuted."""
         if len(self.cut_) == 1 or self.cut == "median":
             return None
-        return lambda codes: packed(X, learn_cut(X, codes, int(codes.max()) + 1, "class"))
+        return lambda codes: cut_and_pack(X, learn_cut(X, codes, int(codes.max()) + 1, "class"))
 
     def _rng(self):
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -356,39 +359,5 @@ class InverseTreeClassifier(ClassifierMixin, BaseEstimator):
     def _adjacency(self):
         if self.space is None:
             return None
-        if self.n_features_in_ % self.space.n_voxels:
-            raise ValueError(
-                "The number of features must be a multiple of the number of voxels in the space, "
-                f"{self.space.n_voxels}. Got {self.n_features_in_} features instead."
-            )
+        self._n_voxels()  # refuses scans that do not fit the space
         return self.space.adjacency(self.connectivity) if self.equivalence == "belief" else None
-
-    def _check_parameters(self):
-        for name, allowed in CHOICES.items():
-            if (value := getattr(self, name)) not in allowed:
-                raise ValueError(
-                    f"The {name!r} parameter must be one of {allowed}. Got {value!r} instead."
-                )
-        if self.alpha != "bdeu" and not (isinstance(self.alpha, Real) and float(self.alpha) > 0):
-            raise ValueError(
-                f"The 'alpha' parameter must be 'bdeu' or positive. Got {self.alpha!r} instead."
-            )
-        if isinstance(self.cut, str) and self.cut not in ("auto", "median", "class"):
-            raise ValueError(
-                "The 'cut' parameter must be 'auto', 'median', 'class' or a number. "
-                f"Got {self.cut!r} instead."
-            )
-        for name in ("tolerance", "confidence", "level"):
-            if not 0 < (value := getattr(self, name)) < 1:
-                raise ValueError(
-                    f"The {name!r} parameter must be between 0 and 1. Got {value!r} instead."
-                )
-        counts = {"n_restarts": 0, "n_permutations": 1}
-        if self.max_parents is not None:
-            counts["max_parents"] = 0
-        for name, least in counts.items():
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(
-                    f"The {name!r} parameter must be an integer >= {least}. Got {value!r} instead."
-                )

@@ -13,14 +13,12 @@ Equivalents of R_{n−1} stop helping once it is a parent, so V \ A is where the
 parent gets its set after the loop, from the voxels that remain. ``removal=None`` leaves all voxels
 in the race (the equivalents can then be found afterwards from all voxels, in any order).
 
-======== ================ ========================================================
-symbol   variable         shape and meaning
-======== ================ ========================================================
-pa(C)    `parents`        list of voxels in order of entry
-V        `candidates`     (V,) bool, voxels still in the race
-A        `delta > 0`      (V,) bool
-E_n      `equivalents`    one (V,) index array a parent
-======== ================ ========================================================
+| symbol | variable | shape |
+|---|---|---|
+| pa(C), voxels in order of entry | `parents` | list |
+| V, voxels still in the race | `candidates` | (V,) bool |
+| A | `delta > 0` | (V,) bool |
+| E_n, one index array per parent | `equivalents` | list of arrays |
 
 Greedy search sees one voxel at a time: a class that is the exclusive-or of two voxels has no gain
 at the first step and is not found.
@@ -28,18 +26,20 @@ at the first step and is not found.
 Reference: Chen and Herskovits, KDD 2005, Algorithm 1.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from voxprior.models.network.bdeu import TIE, best, family, gains
+from voxprior.models.network.score import TIE, best_voxel, class_cells, gains
 
 # Given a parent, says which voxels (V,) are equivalent to it.
 Equivalence = Callable[[int], np.ndarray]
 
 
-class Path(NamedTuple):
+class GreedyPath(NamedTuple):
     """Parents in order, score after each, gains before the first and after the last, clusters.
 
     `ties` counts the voxels that would have been as good as each parent when it was chosen.
@@ -61,7 +61,7 @@ def grow(
     max_parents: int | None = None,
     removal: Equivalence | None = None,
     weights: np.ndarray | None = None,
-) -> Path:
+) -> GreedyPath:
     """Greedy parents of the class among packed voxels.
 
     Parameters
@@ -83,38 +83,40 @@ def grow(
 
     Returns
     -------
-    Path
+    GreedyPath
 
     Examples
     --------
-    >>> from voxprior.bits import pack
+    >>> from voxprior.models.network.bits import pack
     >>> a, b = np.repeat([0, 1], 12), np.tile(np.repeat([0, 1], 6), 2)
     >>> y = a & b
     >>> grow(pack(np.column_stack([a, b])), y, 2).parents
     array([0, 1])
     """
     limit = len(y) if max_parents is None else max_parents
-    cells = family(words, y, n_classes, [], alpha, weights)
+    cells = class_cells(words, y, n_classes, [], alpha, weights)
     first = delta = gains(words, cells)
     candidates = np.ones(len(words), dtype=bool)
     parents: list[int] = []
     clusters: list[np.ndarray] = []
     scores, ties = [cells.score], []
-    while len(parents) < limit and (chosen := best(delta, candidates)) >= 0:  # lines 6, 8
+    while len(parents) < limit and (chosen := best_voxel(delta, candidates)) >= 0:  # lines 6, 8
         if parents and removal is not None:  # lines 11-14
             clusters.append(_claim(removal, parents[-1], candidates & (delta <= TIE)))
             candidates[clusters[-1]] = False
         ties.append(int(np.sum(candidates & (delta >= delta[chosen] - TIE))) - 1)
         candidates[chosen] = False
         parents.append(chosen)  # line 10
-        cells = family(words, y, n_classes, parents, alpha, weights)
+        cells = class_cells(words, y, n_classes, parents, alpha, weights)
         scores.append(cells.score)
         delta = gains(words, cells)
     if parents and removal is not None:
         clusters.append(_claim(removal, parents[-1], candidates))
     order = np.array(parents, dtype=np.intp)
     equivalents = clusters if removal is not None else None
-    return Path(order, np.array(scores), first, delta, np.array(ties, dtype=np.intp), equivalents)
+    return GreedyPath(
+        order, np.array(scores), first, delta, np.array(ties, dtype=np.intp), equivalents
+    )
 
 
 def _claim(removal: Equivalence, parent: int, among: np.ndarray) -> np.ndarray:

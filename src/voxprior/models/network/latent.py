@@ -14,16 +14,14 @@ ICM gives every sample the state of higher score while the other samples stay, u
 changes; in sequence the score never falls. All at once (``synchronous``) it may oscillate;
 ``gibbs`` draws states under falling temperature. The best state met is kept.
 
-======== ============== ====================================================================
-symbol   variable       shape and meaning
-======== ============== ====================================================================
-X_m      `words`        (M, W) packed children, distinct ones only
-         `copies`       (M,) how many voxels have this very column
-L        `state`        (n,) 0 or 1
-N_u      `n_state`      (2,) samples in each latent state
-N_u1     `on`           (2, M) samples of state u in which the child is on
-α_L, α_X                1, 1 (K2), or 1/2, 1/4 (BDeu)
-======== ============== ====================================================================
+| symbol | variable | shape |
+|---|---|---|
+| X_m, packed children, distinct ones only | `words` | (M, W) |
+| how many voxels have this very column | `copies` | (M,) |
+| L, 0 or 1 | `state` | (n,) |
+| N_u, samples in each latent state | `n_state` | (2,) |
+| N_u1, samples of state u in which the child is on | `on` | (2, M) |
+| α_L, α_X: 1, 1 (K2), or 1/2, 1/4 (BDeu) | `alpha` | scalar |
 
 A new sample gets its state from the score of appending it, which is naive Bayes with the predictive
 tables (α + N)/(Σα + N): log-odds = `bias` + Σ_m `weight_m` x_m.
@@ -31,14 +29,16 @@ tables (α + N)/(Σα + N): log-odds = `bias` + Σ_m `weight_m` x_m.
 Reference: Chen and Herskovits, KDD 2005, section 3.1.3.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.special import gammaln
 
-from voxprior.bits import pack, unpack
-from voxprior.models.network.bdeu import cell_alpha, log_score
+from voxprior.models.network.bits import pack, unpack
+from voxprior.models.network.score import cell_alpha, log_score
 
 # A flip must gain more than rounding does, or equal states would be exchanged for ever.
 GAIN = 1e-10
@@ -55,7 +55,7 @@ class Latent(NamedTuple):
     weight: np.ndarray
 
 
-def infer(
+def infer_latent(
     words: np.ndarray,
     n_samples: int,
     start: np.ndarray,
@@ -92,9 +92,9 @@ def infer(
 
     Examples
     --------
-    >>> from voxprior.bits import pack
+    >>> from voxprior.models.network.bits import pack
     >>> children = np.array([[1, 1, 1], [1, 1, 0], [0, 0, 0], [0, 1, 0], [1, 1, 1], [0, 0, 0]])
-    >>> infer(pack(children), 6, start=children[:, 0]).state
+    >>> infer_latent(pack(children), 6, start=children[:, 0]).state
     array([1, 1, 0, 0, 1, 0])
     """
     columns, where, copies = np.unique(words, axis=0, return_inverse=True, return_counts=True)

@@ -1,7 +1,7 @@
 r"""The inverse tree from packed voxels: parents, clusters, latent states, and the class table.
 
 Steps (the paper's Figure 5): greedy parents R_1 .. R_d of the class (`greedy`), validated
-(`stability`); voxels equivalent to each (`equivalence`); a latent state L_i a cluster (`latent`);
+(`stability`); voxels equivalent to each (`equivalence`); a latent state L_i per cluster (`latent`);
 the table of the class given L_1 .. L_d::
 
     (2)  laplace    θ_jk = (N_jk + 1) / (N_j + K)
@@ -17,18 +17,19 @@ averages the table::
 
     P(C = k) = Σ_j θ_jk ∏_i P(L_i = l_ij)
 
-======== ================== =======================================================================
-symbol   variable           shape and meaning
-======== ================== =======================================================================
-R        `parents`          (d,) voxels
-E_i      `equivalents`      d index arrays
-L        `latent`           (n, d) states of the training samples
-l_ij     `configurations`   (J, d) the configurations that occur
-θ        `table`            (J, K);  `unseen` (K,) for every other configuration
-======== ================== =======================================================================
+| symbol | variable | shape |
+|---|---|---|
+| R, parent voxels | `parents` | (d,) |
+| E_i, voxels equivalent to each | `equivalents` | d index arrays |
+| L, states of the training samples | `latent` | (n, d) |
+| l_ij, the configurations that occur | `configurations` | (J, d) |
+| θ | `table` | (J, K) |
+| θ of every other configuration | `unseen` | (K,) |
 
 Reference: Chen and Herskovits, KDD 2005, sections 3.1 and 3.2.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -37,22 +38,23 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from voxprior.bits import unpack
-from voxprior.models.network.bdeu import cell_alpha, family, gains
+from voxprior.models.network.bits import unpack
 from voxprior.models.network.equivalence import (
     belief_map,
     count_limit,
     equivalent,
     parent_evidence,
 )
-from voxprior.models.network.greedy import Equivalence, Path, grow
-from voxprior.models.network.jackknife import (
+from voxprior.models.network.greedy import Equivalence, GreedyPath, grow
+from voxprior.models.network.latent import infer_latent
+from voxprior.models.network.score import cell_alpha, class_cells, gains
+from voxprior.models.network.stability import (
+    dominant_dimension,
     leave_one_out_paths,
     loses_a_parent,
+    permutation_null,
     refit_without,
 )
-from voxprior.models.network.latent import infer
-from voxprior.models.network.stability import dominant_dimension, permutation_null
 
 Binarize = Callable[[np.ndarray], np.ndarray]
 
@@ -101,7 +103,7 @@ class InverseTree(NamedTuple):
     last_gain: np.ndarray
 
 
-def learn(
+def learn_tree(
     words: np.ndarray,
     y: np.ndarray,
     n_classes: int,
@@ -132,20 +134,20 @@ def learn(
 
     Examples
     --------
-    >>> from voxprior.bits import pack
+    >>> from voxprior.models.network.bits import pack
     >>> a, b = np.repeat([0, 1], 20), np.tile(np.repeat([0, 1], 10), 2)
-    >>> tree = learn(pack(np.column_stack([a, b, a])), a & b, 2)
+    >>> tree = learn_tree(pack(np.column_stack([a, b, a])), a & b, 2)
     >>> tree.parents, tree.equivalents[0]
     (array([0, 1]), array([2]))
     """
     rng = np.random.default_rng() if rng is None else rng
-    fields: dict[int, np.ndarray] = {}
-    path = search(words, y, n_classes, rules, fields)
+    found: dict[int, np.ndarray] = {}
+    path = search(words, y, n_classes, rules, found)
     path, passed, verdict = validated(path, words, y, n_classes, rules, rng, binarize)
     latent, biases, weights = latent_states(words, len(y), path, rules, rng)
     beliefs = None
     if rules.equivalence == "belief":
-        beliefs = np.array([fields[p] for p in path.parents.tolist()]).reshape(-1, len(words))
+        beliefs = np.array([found[p] for p in path.parents.tolist()]).reshape(-1, len(words))
     cells = class_table(latent, y, n_classes, rules.alpha, rules.table)
     return InverseTree(
         path.parents, path.scores, path.ties, path.equivalents or [], beliefs, passed, verdict,
@@ -157,14 +159,14 @@ def equivalence_of(
     words: np.ndarray,
     rules: Rules,
     weights: np.ndarray,
-    fields: dict[int, np.ndarray] | None = None,
+    beliefs: dict[int, np.ndarray] | None = None,
 ) -> Equivalence:
     """The equivalence of ``rules`` among samples counted by ``weights``: parent -> (V,) bool.
 
-    ``fields`` keeps the belief map of every parent asked for.
+    ``beliefs`` keeps the belief map of every parent asked for.
     """
     if rules.equivalence == "belief":
-        kept = {} if fields is None else fields
+        kept = {} if beliefs is None else beliefs
 
         def believed(parent: int) -> np.ndarray:
             kept[parent] = beliefs_of(words, parent, rules, weights)
@@ -190,11 +192,11 @@ def search(
     y: np.ndarray,
     n_classes: int,
     rules: Rules,
-    fields: dict[int, np.ndarray] | None = None,
-) -> Path:
-    """Greedy parents and their equivalents under ``rules``; ``fields`` keeps belief maps."""
+    beliefs: dict[int, np.ndarray] | None = None,
+) -> GreedyPath:
+    """Greedy parents and their equivalents under ``rules``; ``beliefs`` keeps belief maps."""
     ones = np.ones(len(y), dtype=np.int64)
-    alike = equivalence_of(words, rules, ones, fields)
+    alike = equivalence_of(words, rules, ones, beliefs)
     during = alike if rules.timing == "during" else None
     path = grow(words, y, n_classes, rules.alpha, rules.max_parents, during)
     if path.equivalents is not None:
@@ -226,7 +228,7 @@ def jackknife_paths(
     return paths
 
 
-def clusters_by_voxel(path: Path) -> dict[int, int]:
+def clusters_by_voxel(path: GreedyPath) -> dict[int, int]:
     """Voxel to the first parent whose cluster it is in."""
     groups: dict[int, int] = {}
     for parent, members in zip(path.parents.tolist(), path.equivalents or []):
@@ -236,20 +238,20 @@ def clusters_by_voxel(path: Path) -> dict[int, int]:
 
 
 def validated(
-    path: Path,
+    path: GreedyPath,
     words: np.ndarray,
     y: np.ndarray,
     n_classes: int,
     rules: Rules,
     rng: np.random.Generator,
     binarize: Binarize | None = None,
-) -> tuple[Path, bool | None, str]:
+) -> tuple[GreedyPath, bool | None, str]:
     """Lower the dimensionality until the model dominates, or beats chance; did it, in words too."""
     parents = path.parents.tolist()
     if not parents:
         return path, None, "No voxel raises the score: the class frequencies are all there is."
     if rules.select == "gain":
-        return path, None, "Not tested: among many voxels a positive gain is no evidence."
+        return path, None, "Not tested: among many voxels a positive gain is not evidence."
     if rules.select == "jackknife":
         groups = clusters_by_voxel(path) if rules.by_cluster else None
         paths = jackknife_paths(words, y, n_classes, rules)
@@ -265,19 +267,19 @@ def validated(
     return shortened(path, max(d, 1), words, y, n_classes, rules.alpha), d > 0, verdict
 
 
-def shortened(path: Path, d: int, words, y, n_classes: int, alpha) -> Path:
+def shortened(path: GreedyPath, d: int, words, y, n_classes: int, alpha) -> GreedyPath:
     """The first d parents of a path, with the gains that remain after them."""
     if d == len(path.parents):
         return path
-    last = gains(words, family(words, y, n_classes, path.parents[:d], alpha))
+    last = gains(words, class_cells(words, y, n_classes, path.parents[:d], alpha))
     clusters = (path.equivalents or [])[:d]
-    return Path(
+    return GreedyPath(
         path.parents[:d], path.scores[: d + 1], path.first_gain, last, path.ties[:d], clusters
     )
 
 
 def latent_states(
-    words: np.ndarray, n: int, path: Path, rules: Rules, rng: np.random.Generator
+    words: np.ndarray, n: int, path: GreedyPath, rules: Rules, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """States (n, d), biases (d,), child weights; without a method, L is the parent itself."""
     states = unpack(words[path.parents], n).astype(np.int64)
@@ -291,7 +293,9 @@ def latent_states(
         first = states[:, i]
         if rules.start == "majority":
             first = (2 * unpack(children, n).sum(axis=1) > len(children)).astype(np.int64)
-        found = infer(children, n, first, rules.alpha, rules.latent, rules.n_restarts, rng=rng)
+        found = infer_latent(
+            children, n, first, rules.alpha, rules.latent, rules.n_restarts, rng=rng
+        )
         states[:, i] = found.state
         biases.append(found.bias)
         weights.append(found.weight)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from voxprior import RandomFieldClassifier
-from voxprior.models.fields.ranking import correlation_score
+from voxprior.models.fields.nodes import correlation_score
 from voxprior.validation import cross_validate
 
 # Pseudo-measurements after each scan with R = 200² and 41 scans amount to the same total strength,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from voxprior.bits import pack
+from voxprior.models.network.bits import pack
 from voxprior.simulate import latent_clusters
 
 SHAPE = (128, 128, 94)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from voxprior.bits import pack, unpack
-from voxprior.models.network.greedy import Path, grow
+from voxprior.models.network.bits import pack, unpack
+from voxprior.models.network.greedy import GreedyPath, grow
 from voxprior.models.network.stability import permutation_null
 from voxprior.models.network.tree import (
     Rules,
@@ -62,7 +62,7 @@ def probabilities(
     begins = np.cumsum([0, *map(len, clusters)])
     where = [np.arange(b + 1, e) for b, e in zip(begins[:-1], begins[1:])]
     empty = np.empty(0)
-    path = Path(begins[:-1], empty, empty, empty, empty, where)
+    path = GreedyPath(begins[:-1], empty, empty, empty, empty, where)
     n = int(train.sum())
     latent, biases, weights = latent_states(small, n, path, rules, np.random.default_rng(0))
     cells = class_table(latent, y[train], 2, rules.alpha, rules.table)

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
 
-from voxprior.bits import pack, unpack
+from voxprior.models.network.bits import pack, unpack
 from voxprior.models.network.latent import flip_changes
 from voxprior.models.network.stability import frequencies, permutation_null
 from voxprior.models.network.tree import Rules, clusters_by_voxel, jackknife_paths, search

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from voxprior.bits import counts, n_words, pack, pack_blocks, popcount, unpack
+from voxprior.models.network.bits import n_words, pack, pack_blocks, popcount, unpack
 
 few = settings(max_examples=30, deadline=None)
 sizes = st.tuples(st.integers(1, 200), st.integers(0, 40))
@@ -36,15 +36,6 @@ def test_the_layout_is_bit_i_mod_64_of_word_i_div_64(shape, seed):
         assert number == sum(int(word) << (64 * w) for w, word in enumerate(words[v]))
 
 
-@few
-@given(sizes, st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_counts_are_sums_over_the_selected_samples(shape, n_masks, seed):
-    X = random_bits(shape, seed)
-    selection = random_bits((n_masks, shape[0]), seed + 1)
-    found = counts(pack(X), pack(selection.T))
-    np.testing.assert_array_equal(found, X.T.astype(int) @ selection.T.astype(int))
-
-
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32, np.float64])
 def test_any_dtype_and_layout(dtype):
     X = random_bits((70, 31), 0)
@@ -67,14 +58,6 @@ def test_blocks_of_columns_join_up():
     X = random_bits((70, 31), 0)
     blocks = (X[:, start : start + 7] for start in range(0, 31, 7))
     np.testing.assert_array_equal(pack_blocks(blocks), pack(X))
-
-
-def test_permuting_samples_leaves_full_counts_alone(rng):
-    X = random_bits((119, 50), 0)
-    everyone = pack(np.ones((119, 1), dtype=bool))
-    np.testing.assert_array_equal(
-        counts(pack(X), everyone), counts(pack(X[rng.permutation(119)]), everyone)
-    )
 
 
 def test_popcount_inside_compiled_code():
@@ -101,19 +84,9 @@ def test_bad_shapes_and_types():
         pack(np.zeros(3, dtype=bool))
     with pytest.raises(TypeError, match="booleans or numbers"):
         pack(np.array([["a"]]))
-    with pytest.raises(ValueError, match="same samples"):
-        counts(pack(np.ones((3, 2))), pack(np.ones((65, 1))))
     with pytest.raises(ValueError, match="65 samples"):
         unpack(pack(np.ones((3, 2))), 65)
     with pytest.raises(ValueError, match="same number of samples"):
         pack_blocks([np.ones((3, 1)), np.ones((4, 1))])
     with pytest.raises(ValueError, match="one or more"):
         pack_blocks([])
-
-
-def test_counts_of_read_only_and_memory_mapped_words(tmp_path):
-    X = random_bits((70, 300), 0)
-    everyone = pack(np.ones((70, 1), dtype=bool))
-    np.save(tmp_path / "words.npy", pack(X))
-    mapped = np.load(tmp_path / "words.npy", mmap_mode="r")
-    np.testing.assert_array_equal(counts(mapped, everyone)[:, 0], X.sum(axis=0))

@@ -6,19 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from voxprior.bits import pack
-from voxprior.models.network.bdeu import (
+from voxprior.algebra import SMALL_WORK
+from voxprior.models.network.bits import pack
+from voxprior.models.network.equivalence import disagreement_counts
+from voxprior.models.network.scan import FEW, STRIP, VOXEL_WORK
+from voxprior.models.network.score import (
     TIE,
-    best,
+    best_voxel,
     cell_alpha,
+    class_cells,
     contenders,
-    family,
     gains,
     log_score,
     top_gains,
 )
-from voxprior.models.network.equivalence import disagreement_counts
-from voxprior.models.network.scan import FEW, PARALLEL, STRIP
 
 
 def test_bn1_table_one_of_the_paper():
@@ -30,11 +31,11 @@ def test_bn1_table_one_of_the_paper():
 
 def test_bn2_gains(oracle):
     words = pack(oracle.voxels)
-    cells = family(words, oracle.C, 2, [], 1.0)
+    cells = class_cells(words, oracle.C, 2, [], 1.0)
     assert_allclose(cells.score, -9.393661, atol=5e-7)
     expected = [1.918322, 3.576550, -0.453256, -0.489623, 5.501841]
     assert_allclose(gains(words, cells), expected, atol=5e-7)
-    cells = family(words, oracle.C, 2, [], "bdeu")
+    cells = class_cells(words, oracle.C, 2, [], "bdeu")
     assert_allclose(cells.score, -9.806820, atol=5e-7)
     expected = [1.400544, 4.278012, -1.724886, -1.782456, 7.489589]
     assert_allclose(gains(words, cells), expected, atol=5e-7)
@@ -54,7 +55,7 @@ def test_gains_equal_naive_scores(oracle, n, n_classes, n_parents, alpha, seed):
     y = rng.integers(0, n_classes, n)
     parents = list(range(n_parents))
     words = pack(X)
-    cells = family(words, y, n_classes, parents, alpha)
+    cells = class_cells(words, y, n_classes, parents, alpha)
     assert_allclose(cells.score, oracle.score(y, X[:, parents], n_classes, alpha), rtol=1e-12)
     delta = gains(words, cells)
     for v in range(12):
@@ -69,7 +70,7 @@ def test_gains_equal_naive_scores(oracle, n, n_classes, n_parents, alpha, seed):
 def test_many_classes_do_without_fused_tables(oracle, n):
     rng = np.random.default_rng(n)
     X, y = rng.integers(0, 2, (n, 5)), rng.integers(0, 9, n)
-    delta = gains(pack(X), family(pack(X), y, 9, [], 1.0))
+    delta = gains(pack(X), class_cells(pack(X), y, 9, [], 1.0))
     for v in range(5):
         expected = oracle.gain(X, y, [], v, 9, 1.0) if len(np.unique(X[:, v])) > 1 else 0.0
         assert_allclose(delta[v], expected, rtol=1e-11, atol=1e-11)
@@ -82,8 +83,8 @@ def test_weights_count_samples_as_copies_do(n, alpha, seed):
     X, y = rng.integers(0, 2, (n, 8)), rng.integers(0, 3, n)
     weights = rng.multinomial(n, np.full(n, 1 / n))
     rows = np.repeat(np.arange(n), weights)
-    weighted = family(pack(X), y, 3, [0, 1], alpha, weights)
-    copied = family(pack(X[rows]), y[rows], 3, [0, 1], alpha)
+    weighted = class_cells(pack(X), y, 3, [0, 1], alpha, weights)
+    copied = class_cells(pack(X[rows]), y[rows], 3, [0, 1], alpha)
     assert_allclose(weighted.score, copied.score, rtol=1e-12)
     assert_allclose(gains(pack(X), weighted), gains(pack(X[rows]), copied), atol=1e-11)
 
@@ -94,22 +95,24 @@ def test_laws_of_gains(seed, alpha):
     rng = np.random.default_rng(seed)
     X, y = rng.integers(0, 2, (70, 9)), rng.integers(0, 2, 70)
     parents = [0, 1]
-    delta = gains(pack(X), family(pack(X), y, 2, parents, alpha))
+    delta = gains(pack(X), class_cells(pack(X), y, 2, parents, alpha))
     # the names of voxel states do not matter, nor those of classes
     flipped = X.copy()
     flipped[:, [0, 3]] = 1 - flipped[:, [0, 3]]
     assert_allclose(
-        gains(pack(flipped), family(pack(flipped), y, 2, parents, alpha)), delta, atol=1e-11
+        gains(pack(flipped), class_cells(pack(flipped), y, 2, parents, alpha)), delta, atol=1e-11
     )
-    assert_allclose(gains(pack(X), family(pack(X), 1 - y, 2, parents, alpha)), delta, atol=1e-11)
+    assert_allclose(
+        gains(pack(X), class_cells(pack(X), 1 - y, 2, parents, alpha)), delta, atol=1e-11
+    )
     # voxels and samples have no order; identical columns tie
     order, rows = rng.permutation(9), rng.permutation(70)
     moved = X[rows][:, order]
     new_parents = [int(np.flatnonzero(order == p)[0]) for p in parents]
-    cells = family(pack(moved), y[rows], 2, new_parents, alpha)
+    cells = class_cells(pack(moved), y[rows], 2, new_parents, alpha)
     assert_allclose(gains(pack(moved), cells), delta[order], atol=1e-11)
     twice = pack(np.column_stack([X, X]))
-    both = gains(twice, family(twice, y, 2, parents, alpha))
+    both = gains(twice, class_cells(twice, y, 2, parents, alpha))
     assert np.array_equal(both[:9], both[9:])
 
 
@@ -132,8 +135,12 @@ def test_bdeu_is_score_equivalent_and_k2_is_not(oracle):
         )
 
     words = pack(np.column_stack([X, Y]))
-    forward = family(words, X, 2, [], "bdeu").score + family(words, Y, 2, [0], "bdeu").score
-    backward = family(words, Y, 2, [], "bdeu").score + family(words, X, 2, [1], "bdeu").score
+    forward = (
+        class_cells(words, X, 2, [], "bdeu").score + class_cells(words, Y, 2, [0], "bdeu").score
+    )
+    backward = (
+        class_cells(words, Y, 2, [], "bdeu").score + class_cells(words, X, 2, [1], "bdeu").score
+    )
     assert_allclose(forward, backward, rtol=1e-12)
     assert_allclose(forward, network(X, Y, "bdeu"), rtol=1e-12)
     k2 = network(X, Y, 1.0) - network(Y, X, 1.0)
@@ -144,9 +151,9 @@ def test_bdeu_is_score_equivalent_and_k2_is_not(oracle):
 def test_constant_voxels_and_copies_of_parents_gain_nothing(oracle, alpha):
     y = np.array([1] * 34 + [0])  # unbalanced: 1/(rq) would reward a constant
     X = np.column_stack([np.zeros(35, int), np.ones(35, int), np.arange(35) % 2, np.arange(35) % 2])
-    delta = gains(pack(X), family(pack(X), y, 2, [], alpha))
+    delta = gains(pack(X), class_cells(pack(X), y, 2, [], alpha))
     assert delta[0] == delta[1] == 0.0
-    assert gains(pack(X), family(pack(X), y, 2, [2], alpha))[3] == 0.0
+    assert gains(pack(X), class_cells(pack(X), y, 2, [2], alpha))[3] == 0.0
     if alpha == "bdeu":
         assert oracle.gain(X, y, [], 0, 2, alpha) > 0
 
@@ -170,30 +177,31 @@ def test_contenders_are_all_voxels_above_the_bar(n, n_classes, n_parents, densit
     X[:, 60 : 60 + 2 * FEW] = (y == 0)[:, None] ^ (rng.random((n, 2 * FEW)) < 0.1)
     words = pack(X)
     sets = [list(range(n_parents)), [70], [], [70, 71], [80], [80, 3], [81], [82], [83]]
-    families = [family(words, y, n_classes, parents, alpha) for parents in sets]
-    delta = [gains(words, cells) for cells in families]
+    cell_sets = [class_cells(words, y, n_classes, parents, alpha) for parents in sets]
+    delta = [gains(words, cells) for cells in cell_sets]
     bars = [rng.choice(d) + rng.choice([-0.1, 0.0, 0.1]) for d in delta]
-    for d, bar, near in zip(delta, bars, contenders(words, families, bars)):
+    for d, bar, near in zip(delta, bars, contenders(words, cell_sets, bars)):
         silent = d == 0.0
         assert set(np.flatnonzero((d > bar) & ~silent)) <= set(near)
         assert np.all(d[near] >= bar - 2 * TIE)
         assert np.all(np.diff(near) > 0)
-    assert_allclose(top_gains(words, families), [max(d.max(), 0.0) for d in delta], atol=1e-12)
-    assert not set(contenders(words, families[2:3], [-99.0])[0]) & set(range(30, 50))
+    assert_allclose(top_gains(words, cell_sets), [max(d.max(), 0.0) for d in delta], atol=1e-12)
+    assert not set(contenders(words, cell_sets[2:3], [-99.0])[0]) & set(range(30, 50))
 
 
 def test_best_takes_the_lowest_of_equals_and_none_without_a_gain():
-    assert best(np.array([0.5, 2.0, 2.0 + 1e-13, 1.0])) == 1
-    assert best(np.array([0.5, 2.0, 2.0]), np.array([True, False, True])) == 2
-    assert best(np.array([0.0, -1.0])) == -1
-    assert best(np.empty(0)) == -1
+    assert best_voxel(np.array([0.5, 2.0, 2.0 + 1e-13, 1.0])) == 1
+    assert best_voxel(np.array([0.5, 2.0, 2.0]), np.array([True, False, True])) == 2
+    assert best_voxel(np.array([0.0, -1.0])) == -1
+    assert best_voxel(np.empty(0)) == -1
 
 
 def test_many_voxels_in_parallel_score_as_few_do():
     rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 2, (70, PARALLEL + 700)).astype(bool), rng.integers(0, 3, 70)
+    many = SMALL_WORK // VOXEL_WORK + 700
+    X, y = rng.integers(0, 2, (70, many)).astype(bool), rng.integers(0, 3, 70)
     words = pack(X)
-    cells = family(words, y, 3, [1, 5])
+    cells = class_cells(words, y, 3, [1, 5])
     parts = [gains(words[s : s + 5000], cells) for s in range(0, len(words), 5000)]
     assert np.array_equal(gains(words, cells), np.concatenate(parts))
     near = contenders(words, [cells], [0.5])[0]

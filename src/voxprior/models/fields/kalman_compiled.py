@@ -1,9 +1,9 @@
-"""The compressed Kalman filter one scan after the other, compiled, for all nodes of a class.
+"""The compressed Kalman filter of :mod:`~voxprior.models.fields.kalman`, compiled, for all nodes.
 
-Where :mod:`~voxprior.models.fields.compression` waits for all scans, the filter as published runs
-its N_τ pseudo-measurements after *each* scan, and adaptation goes on with scans that have no label.
-Then the history of sign vectors is longer than the field is wide, so P (n, n) is held for the node
-at work:
+What ``solver="compiled"`` runs, and ``solver="auto"`` where pseudo-measurements come after *each*
+scan: the history of sign vectors is then longer than the field is wide, so P (n, n) is held for the
+node at work rather than worked around as in :mod:`~voxprior.models.fields.dual`. Its state can go
+on with later scans, in a stream or in adaptation:
 
     scan:    K = P g / (gᵀPg + 1),    β ← β + d K (x − gᵀβ),   P ← (I − d K gᵀ) P    (1.20, 1.26)
     pseudo:  K = P s / (sᵀPs + R_ε),  β ← (I − K sᵀ) β,        P ← (I − K sᵀ) P
@@ -11,18 +11,12 @@ at work:
 with damping d = 1 in training. d K is the gain of a scan whose noise is larger, so P stays a
 covariance.
 
-A free bias is worked in by recursive residuals: scan t becomes √((t−1)/t) (x(t) − mean of scans
-before t), and the filter without bias on these equals the filter whose bias has infinite prior
-variance. A penalised bias is one more column of ones, never shrunk by the pseudo-measurements.
-
-======  ===========  ==========  ==============================================
-symbol  variable     shape       meaning
-======  ===========  ==========  ==============================================
-β       coef         (n, p)      row i predicts node i; p = n, or n + 1 with ones
-P       covariance   (n, p, p)   row and column i of node i are zero
-        mean         (n,)        of the scans so far (free bias)
-d       damping      scalar      part of the gain that is used
-======  ===========  ==========  ==============================================
+| symbol | variable | shape |
+|---|---|---|
+| β, row i predicts node i; p = n, or n + 1 with ones | `coef` | (n, p) |
+| P, row and column i of node i are zero | `covariance` | (n, p, p) |
+| mean of the scans so far (free bias) | `mean` | (n,) |
+| d, part of the gain that is used | `damping` | scalar |
 
 References
 ----------
@@ -34,27 +28,25 @@ A. Carmi, G. Cecchi, D. Kanevsky, B. Ramabhadran and I. Rish. Classification via
 fields. IBM Research Report, 2009. Sections 1.3.2 and 2.3.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
-from voxprior.models.fields.compression import QUASI_NORM_FLOOR
-from voxprior.models.fields.dual import Field, recursive_rows
+from voxprior.algebra import launch
+from voxprior.models.fields.field import Field, Training
+from voxprior.models.fields.kalman import (
+    QUASI_NORM_FLOOR,
+    assemble_field,
+    filter_rows,
+    filtered_variance,
+    leverage_rows,
+)
 
 
-class Schedule(NamedTuple):
-    """Prior, bias and pseudo-measurements; ``n_pseudo=0`` is the plain filter."""
-
-    gamma: float
-    bias: str | None = "centered"
-    r_eps: float = np.inf
-    n_pseudo: int = 0
-    each: bool = True
-    norm: float = 1.0
-
-
-class State(NamedTuple):
+class FilterState(NamedTuple):
     """Where the filters of all nodes of one class stand after ``n_seen`` scans."""
 
     coef: np.ndarray
@@ -64,57 +56,54 @@ class State(NamedTuple):
     innovation: np.ndarray  # sum of squared one-step innovations so far
 
 
-def filter_scans(X: np.ndarray, schedule: Schedule) -> tuple[Field, np.ndarray]:
-    """Train all nodes on the scans in their order; P lives only while its node is at work.
+def solve_compiled(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray]:
+    """The field of one class and its residual variances (n,); P lives while its node is at work.
 
     Parameters
     ----------
     X : ndarray of shape (k, n)
-        Scans of one class.
-    schedule : Schedule
-        Prior, bias and pseudo-measurements.
-
-    Returns
-    -------
-    field : Field
-        Coefficients, intercepts and residuals.
-    innovation : ndarray of shape (n,)
-        Mean squared one-step innovation.
+        Scans of one class in their order, columns are nodes.
+    training : Training
+        Prior, bias, pseudo-measurements and kind of variance.
 
     Examples
     --------
     >>> import numpy as np
     >>> rows = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
-    >>> field, _ = filter_scans(rows, Schedule(0.1, bias=None, r_eps=2.0, n_pseudo=3))
-    >>> field.coef[0].round(6)
+    >>> each = Training(gamma=0.1, bias=None, r_eps=2.0, n_pseudo=3, mode="each")
+    >>> solve_compiled(rows, each)[0].coef[0].round(6)
     array([0.      , 0.323887, 0.063291])
     """
     X = np.ascontiguousarray(X, dtype=float)
-    rows = _rows(X, schedule.bias)
-    coef, squares = _filter_all(
-        rows,
-        X.shape[1],
-        schedule.gamma,
-        schedule.r_eps,
-        schedule.n_pseudo,
-        schedule.each,
-        schedule.norm,
-    )
-    mean = X.mean(axis=0) if schedule.bias == "centered" else np.zeros(X.shape[1])
-    return _field(X, coef, mean, schedule.bias), squares / max(len(rows), 1)
+    rows = filter_rows(X, training.bias)
+    k, n = X.shape
+    regressors = leverage_rows(X, training.bias)[: k if training.variance_kind == "loo" else 0]
+    coef, squares = np.zeros((n, rows.shape[1])), np.zeros(n)
+    leverage = np.zeros((len(regressors), n))
+    n_pseudo = _n_pseudo(training)
+    launch(
+        _filter_all, _work(coef.shape, len(rows), n_pseudo), rows, regressors,
+        training.gamma, training.r_eps, n_pseudo, training.mode == "each", training.norm,
+        coef, squares, leverage,
+    )  # fmt: skip
+    mean = X.mean(axis=0) if training.bias == "centered" else np.zeros(n)
+    field = assemble_field(X, coef, mean, training.bias)
+    return field, filtered_variance(field, squares, leverage, training)
 
 
-def start(n_nodes: int, schedule: Schedule) -> State:
+def initial_state(n_nodes: int, training: Training) -> FilterState:
     """The state before the first scan; P of all nodes takes 8 n³ bytes."""
-    p = n_nodes + (schedule.bias == "penalized")
+    p = n_nodes + (training.bias == "penalized")
     P = np.zeros((n_nodes, p, p))
-    P[:, np.arange(p), np.arange(p)] = 1.0 / schedule.gamma
+    P[:, np.arange(p), np.arange(p)] = 1.0 / training.gamma
     own = np.arange(n_nodes)
     P[own, own, own] = 0.0
-    return State(np.zeros((n_nodes, p)), P, np.zeros(n_nodes), 0, np.zeros(n_nodes))
+    return FilterState(np.zeros((n_nodes, p)), P, np.zeros(n_nodes), 0, np.zeros(n_nodes))
 
 
-def proceed(state: State, X: np.ndarray, schedule: Schedule, damping: float = 1.0) -> State:
+def filter_more(
+    state: FilterState, X: np.ndarray, training: Training, damping: float = 1.0
+) -> FilterState:
     """Go on with more scans: streaming (damping 1) or adaptation, equation (1.26).
 
     Pseudo-measurements follow every scan in mode ``each``; in mode ``end`` see
@@ -122,51 +111,43 @@ def proceed(state: State, X: np.ndarray, schedule: Schedule, damping: float = 1.
     """
     coef, covariance = state.coef.copy(), state.covariance.copy()
     squares, mean, count = state.innovation.copy(), state.mean.copy(), state.n_seen
-    n_pseudo = schedule.n_pseudo if schedule.each else 0
+    n_pseudo = _n_pseudo(training) if training.mode == "each" else 0
+    work = _work(coef.shape, 1, n_pseudo)
     for x in np.asarray(X, dtype=float):
         row = x
-        if schedule.bias == "centered":
+        if training.bias == "centered":
             row = np.sqrt(count / (count + 1.0)) * (x - mean)
             mean += (damping if count else 1.0) * (x - mean) / (count + 1.0)
-        elif schedule.bias == "penalized":
+        elif training.bias == "penalized":
             row = np.append(x, 1.0)
         count += 1
-        if schedule.bias != "centered" or count > 1:
-            _one_scan(
-                row, coef, covariance, damping, schedule.r_eps, n_pseudo, schedule.norm, squares
-            )
-    return State(coef, covariance, mean, count, squares)
+        if training.bias != "centered" or count > 1:
+            pseudo = (training.r_eps, n_pseudo, training.norm)
+            launch(_one_scan, work, row, coef, covariance, damping, *pseudo, squares)
+    return FilterState(coef, covariance, mean, count, squares)
 
 
-def compress_state(state: State, schedule: Schedule) -> State:
+def compress_state(state: FilterState, training: Training) -> FilterState:
     """The N_τ pseudo-measurements that mode ``end`` runs once, after the training scans."""
     coef, covariance = state.coef.copy(), state.covariance.copy()
-    _pseudo_all(coef, covariance, schedule.r_eps, schedule.n_pseudo, schedule.norm)
+    pseudo = (training.r_eps, _n_pseudo(training), training.norm)
+    launch(_pseudo_all, _work(coef.shape, 1, pseudo[1]), coef, covariance, *pseudo)
     return state._replace(coef=coef, covariance=covariance)
 
 
-def field_of_state(state: State, X: np.ndarray, bias: str | None) -> Field:
+def field_of_state(state: FilterState, X: np.ndarray, bias: str | None) -> Field:
     """The field of a state; ``X`` are the scans it has seen, for their residuals."""
-    return _field(X, state.coef, state.mean, bias)
+    return assemble_field(X, state.coef, state.mean, bias)
 
 
-def _field(X, coef, mean, bias) -> Field:
-    """Split the bias off the coefficients and add residuals."""
-    n = X.shape[1]
-    weights = np.ascontiguousarray(coef[:, :n])
-    if bias == "centered":
-        intercept = mean - weights @ mean
-    else:
-        intercept = coef[:, n].copy() if bias == "penalized" else np.zeros(n)
-    return Field(weights, intercept, X - X @ weights.T - intercept)
+def _n_pseudo(training: Training) -> int:
+    return 0 if training.plain else training.n_pseudo
 
 
-def _rows(X: np.ndarray, bias: str | None) -> np.ndarray:
-    if bias == "centered":
-        return np.ascontiguousarray(recursive_rows(X))
-    if bias == "penalized":
-        return np.column_stack([X, np.ones(len(X))])
-    return np.ascontiguousarray(X)
+def _work(shape: tuple[int, ...], n_scans: int, n_pseudo: int) -> int:
+    """Multiply-adds of filters (n, p) over scans that are each followed by pseudo-measurements."""
+    n, p = shape
+    return 2 * n * p * p * n_scans * (1 + n_pseudo)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
@@ -219,10 +200,10 @@ def _pseudo(P, beta, n, r_eps, n_pseudo, norm, s, work):
 
 
 @njit(cache=True, parallel=True)
-def _filter_all(rows, n, gamma, r_eps, n_pseudo, each, norm):
-    """Coefficients (n, p) and summed squared innovations (n,)."""
+def _filter_all(rows, regressors, gamma, r_eps, n_pseudo, each, norm, coef, squares, leverage):
+    """Write coefficients (n, p), summed squared innovations (n,), leverages of regressors."""
     k, p = rows.shape
-    coef, squares = np.zeros((n, p)), np.zeros(n)
+    n = len(coef)
     for i in prange(n):
         P = np.zeros((p, p))
         for a in range(p):
@@ -234,7 +215,11 @@ def _filter_all(rows, n, gamma, r_eps, n_pseudo, each, norm):
             if each or t == k - 1:
                 _pseudo(P, beta, n, r_eps, n_pseudo, norm, s, work)
         coef[i] = beta
-    return coef, squares
+        for j in range(len(regressors)):
+            g = regressors[j]
+            for a in range(p):
+                for c in range(p):
+                    leverage[j, i] += g[a] * P[a, c] * g[c]
 
 
 @njit(cache=True, parallel=True)

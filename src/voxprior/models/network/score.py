@@ -10,23 +10,24 @@ every configuration in two and so changes the score by::
 
     δ(v) = base + Σ_j G_j(|v ∧ m_j1|, .., |v ∧ m_jK|)
 
-with tables G_j of the cells' counts (`split_tables`); one voxel costs a population count a cell and
-a few look-ups (`scan`). `base` is 0 where α does not depend on the number of parents.
+with tables G_j of the cells' counts; one voxel costs a population count per cell and a few look-ups
+(`scan`). `base` is 0 where α does not depend on the number of parents.
 
-======== ============ ======================================================================
-symbol   variable     shape and meaning
-======== ============ ======================================================================
-V        `words`      (V, W) uint64, packed voxels, 64 samples to a word
-C        `y`          (n,) codes 0 .. K−1
-m_jk     `masks`      (J, K, B, W) uint64, samples of cell (j, k); B bit planes of sample weights
-N_jk     `counts`     (J, K) weighted number of samples in each cell
-α        `alpha`      1 (K2), "bdeu" = 1/(K q), or any positive number
-G        `tables`     what to count, and where to read off the change; `bounds` of it from above
-======== ============ ======================================================================
+| symbol | variable | shape |
+|---|---|---|
+| V, packed voxels, 64 samples per word | `words` | (V, W) uint64 |
+| C, class codes 0 .. K−1 | `y` | (n,) |
+| m_jk, samples of cell (j, k); B bit planes of sample weights | `masks` | (J, K, B, W) uint64 |
+| N_jk, weighted number of samples in each cell | `counts` | (J, K) |
+| α, 1 (K2), "bdeu" = 1/(K q), or any positive number | `alpha` | scalar |
+| G, what to count, and where to read off the change | `tables` | `LookUps` |
+| the same, bounding the change from above | `bounds` | `LookUps` |
 
 Reference: Chen and Herskovits, KDD 2005, section 2.1; Cooper and Herskovits, Machine Learning 9
 (1992).
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -34,26 +35,27 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from voxprior.bits import pack, unpack
+from voxprior.algebra import launch
+from voxprior.models.network.bits import pack, unpack
 from voxprior.models.network.scan import (
-    PARALLEL,
+    NO_TABLES,
+    VOXEL_WORK,
+    LookUps,
     gain_pass,
-    gain_pass_parallel,
+    look_ups,
     program,
     screen_pass,
-    screen_pass_parallel,
 )
-from voxprior.models.network.split_tables import NO_TABLES, LookUps, look_ups
 
 # Gains closer than this are equal in exact arithmetic; the lowest voxel index wins.
 TIE = 1e-9
-# Families screened in one pass over the voxels; a byte a voxel each.
+# Sets of parents screened in one pass over the voxels; a byte per voxel each.
 TOGETHER = 8
 # Voxels tried before the others.
 SAMPLE = 2048
 
 
-class Family(NamedTuple):
+class Cells(NamedTuple):
     """The class given its parents: who is in which cell, and the tables that score a candidate."""
 
     masks: np.ndarray
@@ -88,14 +90,14 @@ def log_score(counts: np.ndarray, alpha: float) -> float:
     return float(np.sum(rows) + np.sum(gammaln(alpha + N) - gammaln(alpha)))
 
 
-def family(
+def class_cells(
     words: np.ndarray,
     y: np.ndarray,
     n_classes: int,
     parents: np.ndarray | list[int],
     alpha: float | str = 1.0,
     weights: np.ndarray | None = None,
-) -> Family:
+) -> Cells:
     """Cells of the class given ``parents`` and the tables for one parent more.
 
     Parameters
@@ -115,7 +117,7 @@ def family(
 
     Returns
     -------
-    Family
+    Cells
     """
     n, p = len(y), len(parents)
     weights = np.ones(n, dtype=np.int64) if weights is None else np.asarray(weights, np.int64)
@@ -131,7 +133,7 @@ def family(
     score = log_score(counts, cell_alpha(alpha, n_classes, p))
     base = log_score(counts, a) - score
     tables = look_ups(counts, a, masks.shape[2])
-    return Family(masks, counts, configuration, score, base, *tables, a, p)
+    return Cells(masks, counts, configuration, score, base, *tables, a, p)
 
 
 def _configurations(states: np.ndarray, used: np.ndarray) -> np.ndarray:
@@ -153,80 +155,80 @@ def _cell_masks(
     return pack(columns).reshape(n_configurations, n_classes, n_planes, -1)
 
 
-def gains(words: np.ndarray, cells: Family, out: np.ndarray | None = None) -> np.ndarray:
+def gains(words: np.ndarray, cells: Cells, out: np.ndarray | None = None) -> np.ndarray:
     """δ(v) of every voxel: log score with v as one parent more, minus the score without.
 
     ``out`` (V,) takes the result; filling new memory costs as much as scoring.
 
     Examples
     --------
-    >>> from voxprior.bits import pack
+    >>> from voxprior.models.network.bits import pack
     >>> y = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
     >>> words = pack(np.column_stack([1 - y, np.ones_like(y)]))
-    >>> gains(words, family(words, y, 2, [])).round(6)
+    >>> gains(words, class_cells(words, y, 2, [])).round(6)
     array([5.501841, 0.      ])
     """
     delta = np.empty(len(words)) if out is None else out
-    run = gain_pass if len(words) < PARALLEL else gain_pass_parallel
-    run(words, program([cells.tables], [cells.masks]), cells.base, delta)
+    exact = program([cells.tables], [cells.masks])
+    launch(gain_pass, VOXEL_WORK * len(words), words, exact, cells.base, delta)
     return delta
 
 
 def contenders(
-    words: np.ndarray, families: Sequence[Family], bars: Sequence[float]
+    words: np.ndarray, cell_sets: Sequence[Cells], bars: Sequence[float]
 ) -> list[np.ndarray]:
     """Voxels, in order, whose gain exceeds a bar; perhaps also some at most `TIE` below it.
 
-    One bar a family; families are taken together so that voxels are fetched once for many. Far
-    cheaper than `gains` where bars are high: most voxels are given up after few counts. Voxels that
-    split no configuration are never among them.
+    One bar per set of parents; several are taken together so that voxels are fetched once for many.
+    Far cheaper than `gains` where bars are high: most voxels are given up after few counts. Voxels
+    that split no configuration are never among them.
 
     Examples
     --------
-    >>> from voxprior.bits import pack
+    >>> from voxprior.models.network.bits import pack
     >>> y = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
     >>> words = pack(np.column_stack([1 - y, np.ones_like(y), y]))
-    >>> contenders(words, [family(words, y, 2, [])], [5.0])
+    >>> contenders(words, [class_cells(words, y, 2, [])], [5.0])
     [array([0, 2])]
     """
     found: list[np.ndarray] = []
-    run = screen_pass if len(words) < PARALLEL else screen_pass_parallel
-    flags = np.empty((min(len(families), TOGETHER), len(words)), dtype=bool)
-    for first in range(0, len(families), TOGETHER):
-        some = families[first : first + TOGETHER]
+    flags = np.empty((min(len(cell_sets), TOGETHER), len(words)), dtype=bool)
+    for first in range(0, len(cell_sets), TOGETHER):
+        some = cell_sets[first : first + TOGETHER]
         least = np.array(bars[first : first + TOGETHER]) - [f.base + TIE for f in some]
         masks = [f.masks for f in some]
         # Bounds that the ordinary candidate passes are not worth their time.
         bounds = [f.bounds if f.bounds.typical < bar else NO_TABLES for f, bar in zip(some, least)]
         near = flags[: len(some)]
-        run(words, program(bounds, masks), program([f.tables for f in some], masks), least, near)
+        programs = (program(bounds, masks), program([f.tables for f in some], masks))
+        launch(screen_pass, VOXEL_WORK * len(words), words, *programs, least, near)
         found += [np.flatnonzero(row) for row in near]
     return found
 
 
-def spread(n_voxels: int) -> np.ndarray:
-    """About `SAMPLE` voxels spread over all: what they reach is a first bar for the others."""
+def evenly_spaced(n_voxels: int) -> np.ndarray:
+    """About `SAMPLE` voxels from all over: what they reach is a first bar for the others."""
     return np.arange(0, n_voxels, max(n_voxels // SAMPLE, 1))
 
 
-def top_gains(words: np.ndarray, families: Sequence[Family]) -> np.ndarray:
-    """Largest gain of any voxel for each family, 0 where none is positive.
+def top_gains(words: np.ndarray, cell_sets: Sequence[Cells]) -> np.ndarray:
+    """Largest gain of any voxel for each set of parents, 0 where none is positive.
 
     Examples
     --------
-    >>> from voxprior.bits import pack
+    >>> from voxprior.models.network.bits import pack
     >>> y = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
     >>> words = pack(np.column_stack([1 - y, np.ones_like(y), y]))
-    >>> top_gains(words, [family(words, y, 2, [])]).round(6)
+    >>> top_gains(words, [class_cells(words, y, 2, [])]).round(6)
     array([5.501841])
     """
-    first = words[spread(len(words))]
-    bars = [gains(first, cells).max(initial=0.0) for cells in families]
-    found = zip(contenders(words, families, bars), families, bars)
+    first = words[evenly_spaced(len(words))]
+    bars = [gains(first, cells).max(initial=0.0) for cells in cell_sets]
+    found = zip(contenders(words, cell_sets, bars), cell_sets, bars)
     return np.array([gains(words[near], f).max(initial=bar) for near, f, bar in found])
 
 
-def best(delta: np.ndarray, allowed: np.ndarray | None = None) -> int:
+def best_voxel(delta: np.ndarray, allowed: np.ndarray | None = None) -> int:
     """Lowest voxel index among the largest gains, or −1 where no gain is positive."""
     score = delta if allowed is None else np.where(allowed, delta, 0.0)
     if not len(score) or not (top := score.max()) > TIE:
