@@ -3,7 +3,8 @@
 import pytest
 from tests.modelfile.forging import call, mapping, value, with_field
 from tests.modelfile.models import OWN, OwnClassifier, fitted, scans
-from voxprior.cli.models import make_model
+
+from voxprior import registry
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def scan(tmp_path):
 )
 def test_a_model_that_would_run_code_is_refused(attack, refused, scan, tmp_path):
     canary = tmp_path / "canary"
-    model = fitted(make_model("naive-bayes")).save(tmp_path / "model.skops")
+    model = fitted(registry.model("naive-bayes").make()).save(tmp_path / "model.skops")
     model.write_bytes(with_field(model.read_bytes(), "trials", attack(str(canary))))
     line = refused("predict", model, scan)
     assert "holds what voxprior does not trust" in line
@@ -32,7 +33,7 @@ def test_a_model_that_would_run_code_is_refused(attack, refused, scan, tmp_path)
 
 def test_own_types_are_trusted_by_name(run, refused, scan, tmp_path):
     model = fitted(OwnClassifier()).save(tmp_path / "model.skops")
-    assert "name each with --trust" in refused("predict", model, scan)
+    assert "name them in --trust" in refused("predict", model, scan)
     options = [part for name in OWN for part in ("--trust", name)]
     refused("predict", model, scan, *options[:-2])
     result = run("predict", model, scan, *options)
@@ -41,6 +42,6 @@ def test_own_types_are_trusted_by_name(run, refused, scan, tmp_path):
 
 
 def test_a_damaged_model_is_refused(refused, scan, tmp_path):
-    model = fitted(make_model("naive-bayes")).save(tmp_path / "model.skops")
+    model = fitted(registry.model("naive-bayes").make()).save(tmp_path / "model.skops")
     model.write_bytes(model.read_bytes()[:-100])
     assert "is cut off" in refused("predict", model, scan)

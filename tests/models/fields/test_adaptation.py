@@ -152,7 +152,7 @@ def test_streaming_refuses_what_it_cannot_do_and_says_so(rng):
     with pytest.raises(ValueError, match="Give classes"):
         ready.partial_fit(X, y)
     ready.partial_fit(X[:1], y[:1], classes=[0, 1])
-    with pytest.raises(ValueError, match="not fitted with"):
+    with pytest.raises(ValueError, match="unknown labels"):
         ready.partial_fit(X[:1], [7])
 
 

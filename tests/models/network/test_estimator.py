@@ -279,5 +279,5 @@ def test_bad_labels():
     with pytest.raises(ValueError, match="at least 2 classes"):
         InverseTreeClassifier().fit(X, ["same"] * 20)
     model = InverseTreeClassifier().fit(X, y)
-    with pytest.raises(ValueError, match="not fitted with"):
+    with pytest.raises(ValueError, match="unknown labels"):
         model.jackknife(X, ["other"] * 20)
