@@ -191,6 +191,16 @@ def refuses_input(error: BaseException) -> bool:
     return getattr(error, "refuses_input", False) or _raised_on_purpose(error)
 
 
+def fault(error: BaseException) -> str:
+    """Say in one line what failed inside the program.
+
+    >>> fault(KeyError("voxels"))
+    "internal error: KeyError: 'voxels'."
+    """
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"internal error: {what.rstrip('.: ')}."
+
+
 def remember_refusal(error: BaseException) -> None:
     """Note on an exception whether it refuses input, before its traceback is lost.
 

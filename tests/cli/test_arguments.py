@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from voxprior.cli.arguments import ManyValues, names, spread
+from voxprior.cli.arguments import ManyValues, names, with_groups
 
 
 @dataclass
@@ -23,7 +23,7 @@ def make_app():
         """Draw."""
         seen.update(colours=colours, width=width)
 
-    app.command(cls=ManyValues)(spread(draw))
+    app.command(cls=ManyValues)(with_groups(draw))
     return app, seen
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from voxprior.cli.bids import group_tests
-from voxprior.cli.derivatives import find_derivatives, find_runs, find_subjects
+from voxprior.study import find_derivatives, find_runs, find_subjects
+from voxprior.study.study import group_tests
 from voxprior.validation import Result
 
 SPACE = "MNI152NLin2009cAsym"
@@ -126,7 +126,7 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     assert "--derivatives" in refused(*fixed, *COMMON, "--derivatives", tmp_path / "no")
     assert "no model 'best'" in refused(*fixed, "--task", "faces", "--model", "best")
     assert not out.exists()
-    assert "at least 2 participants" in refused(
+    assert "Expected at least 2, got 1" in refused(
         "bids", bids, out, "group", *COMMON, "--participant-label", "01"
     )
     assert "'cat' have no trial" in refused(

@@ -7,7 +7,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from voxprior.cli.compare import compared
+from voxprior.decoder import Comparison
 from voxprior.errors import InputError
 from voxprior.validation import cross_validate
 
@@ -22,7 +22,7 @@ def test_models_are_held_against_the_best_baseline(rng):
     y, runs = np.tile([0, 1], 12), np.repeat(range(6), 4)
     X = rng.normal(size=(24, 3)) + 2 * y[:, None]
     models = {"sharing": GaussianNB(), "logistic": DummyClassifier(), "svm": DummyClassifier()}
-    table = compared({name: cross_validate(m, X, y, runs) for name, m in models.items()})
+    table = Comparison({name: cross_validate(m, X, y, runs) for name, m in models.items()}).table
     assert table["model"].iloc[0] == "sharing"
     row = table.set_index("model").loc["sharing"]
     assert row["against"] in ("logistic", "svm")

@@ -94,7 +94,7 @@ def test_one_run_is_decoded_with_a_warning(run, runs, mask, tmp_path, bare_repor
     fixed = ["--mask", mask, "--model", "logistic", "--out", tmp_path / "out"]
     result = run("decode", bold, "--events", events, *fixed)
     assert result.exit_code == 0, result.output
-    assert "warning: all scans are of one run" in result.output
+    assert "warning: All scans are of one run" in result.output
 
 
 def test_few_shot_takes_windows(run, runs, mask, tmp_path, bare_report):
@@ -191,7 +191,7 @@ def test_bad_input_is_one_line(refused, study, runs, mask, maps, tmp_path):
     labels = ["--volume-labels", tmp_path / "absent.txt", "--mask", mask, *out]
     assert "absent.txt: no such file" in refused("decode", bold, *labels)
     one = [runs / "run-1_bold.nii.gz", "--events", events[0], "--mask", mask, *out]
-    assert "all scans are of one run" in refused("decode", *one, "--split", "groups")
+    assert "All scans are of one run" in refused("decode", *one, "--split", "groups")
     assert "--unit window" in refused("decode", *one, "--model", "few-shot")
     assert "--window N" in refused("decode", *one, "--unit", "window")
     assert "no column 'gruop'" in refused("decode", *study[:-1], "gruop", *out)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from voxprior import Decoder
 from voxprior.cli.errors import fault, one_line, reported
+from voxprior.decoder.experiment import Experiment
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.validation import AuditError, Finding
 from voxprior.validation.audit import heed
@@ -174,7 +175,7 @@ class TestAtWork:
         command = ["decode", *study, "--model", "naive-bayes", "--out", out]
         with monkeypatch.context() as broken:
             broken.setattr(Decoder, "fit", raising_method(IndexError("list index out of range")))
-            broken.setattr(Decoder, "evaluate", raising_method(IndexError("out of range")))
+            broken.setattr(Experiment, "evaluate", raising_method(IndexError("out of range")))
             result = run(*command)
         assert result.exit_code == 1
         (log,) = out.iterdir()

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from voxprior import Decoder
-from voxprior.cli.pipeline import Naming
 from voxprior.cli.terminal import PlainConsole, printable, say
+from voxprior.decoder import Naming
 
 
 def relabel(table, labels):

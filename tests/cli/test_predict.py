@@ -129,7 +129,7 @@ def test_covariates_of_new_scans(run, refused, study, maps, tmp_path, bare_repor
     result = run("decode", *study, *fixed, "--out", out)
     assert result.exit_code == 0, result.output
     model, scans = out / "model.skops", maps / "sub-0[12]_map.nii.gz"
-    assert "give them for new images" in refused("predict", model, scans)
+    assert "Give those of the new images too, --covariates" in refused("predict", model, scans)
     found = predicted(run, model, scans, "--covariates", table)
     assert len(found) == 2
     frame = pd.read_csv(table, sep="\t")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import voxprior.validation.run as loop
-from voxprior.cli.folder import output_folder
+from voxprior.output.folders import output_folder
 from voxprior.validation import Result
 
 # The process sends itself a signal once so many relabellings have been kept.

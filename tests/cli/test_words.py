@@ -3,7 +3,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from voxprior.cli.arguments import spread
+from voxprior.cli.arguments import with_groups
 from voxprior.cli.compare import compare
 from voxprior.cli.decode import decode
 from voxprior.cli.predict import predict
@@ -35,7 +35,7 @@ from voxprior.errors import InputError, InputWarning, option
     ],
 )
 def test_marks_become_options_of_decode(mark, said):
-    with speaking_of(flags_of(spread(decode))):
+    with speaking_of(flags_of(with_groups(decode))):
         assert in_command_words(InputError("Bad", remedy=f"Try {mark}")) == f"Bad. Try {said}."
         assert in_command_words(InputWarning(f"Try {mark}")) == f"Try {said}"
         assert in_command_words(f"Try {mark}") == f"Try {said}"
@@ -51,7 +51,7 @@ def test_marks_become_options_of_decode(mark, said):
     ],
 )
 def test_every_command_has_its_own_options(command, mark, said):
-    with speaking_of(flags_of(spread(command))):
+    with speaking_of(flags_of(with_groups(command))):
         assert in_command_words(mark) == said
 
 

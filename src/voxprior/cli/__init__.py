@@ -4,7 +4,7 @@ import signal
 
 import typer
 
-from voxprior.cli.arguments import ManyValues, spread
+from voxprior.cli.arguments import ManyValues, with_groups
 from voxprior.cli.bids import bids
 from voxprior.cli.compare import compare
 from voxprior.cli.decode import decode
@@ -23,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (demo, decode, predict, compare, reproduce, bids, families):
-    app.command(cls=ManyValues)(reported(spread(command)))
+    app.command(cls=ManyValues)(reported(with_groups(command)))
 
 
 def _print_version(wanted: bool) -> None:

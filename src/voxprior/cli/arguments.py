@@ -8,16 +8,18 @@ its arguments, as shell patterns need it::
 """
 
 import os
+from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import typer.core
 
 
-def spread(command: Callable) -> Callable:
+def with_groups(command: Callable) -> Callable:
     """Give a command that takes dataclasses one option for each of their fields."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {n: hint for n, hint in hints.items() if is_dataclass(hint)}
@@ -99,3 +101,58 @@ def names(values: list[str] | None) -> list[str]:
     for value in values or []:
         found += [value] if os.path.exists(value) else value.split(",")
     return [name.strip() for name in found if name.strip()]
+
+
+def files(values: list[str]) -> list[str]:
+    """List the files that names and patterns stand for; a pattern must match something."""
+    from glob import glob, has_magic
+
+    found: list[str] = []
+    for name in names(values):
+        matching = sorted(glob(name)) if has_magic(name) and not os.path.exists(name) else [name]
+        if not matching:
+            raise FileNotFoundError(f"{name}: no file matches this pattern.")
+        found += matching
+    return found
+
+
+def parameters(config: Path | None, changes: list[str] | None = None) -> dict[str, Any]:
+    """Read a TOML or JSON file of parameters, then apply ``name=value`` changes.
+
+    Values are read as Python literals; what is none stays text.
+
+    >>> parameters(None, ["radius=2.5", "variances=median"])
+    {'radius': 2.5, 'variances': 'median'}
+    """
+    found = {} if config is None else _read(config)
+    for change in changes or []:
+        name, equals, value = change.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(
+                f"--set takes name=value, for instance --set radius=2. Got '{change}'."
+            )
+        found[name] = _literal(value)
+    return found
+
+
+def _literal(text: str) -> Any:
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import json
+    import tomllib
+
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such config file.")
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:  # of both formats, and of a text that is not UTF-8
+        raise ValueError(f"{path}: is neither JSON (.json) nor TOML: {error}.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: a table of parameters was expected. Got {type(found).__name__}.")
+    return found

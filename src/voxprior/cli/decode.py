@@ -1,18 +1,30 @@
 """``voxprior decode``: images and labels in; report, predictions, maps and a model out."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 from voxprior import registry
-from voxprior.cli.folder import output_folder
-from voxprior.cli.pipeline import decode_dataset, show, subject
-from voxprior.cli.reading import Labelled, Preparation, Trials, read
-from voxprior.cli.settings import parameters
-from voxprior.cli.testing import Config, Json, Model, Out, Permutations, Set, Testing
-from voxprior.cli.timing import Clock
+from voxprior.cli.arguments import parameters
+from voxprior.cli.inputs import read
+from voxprior.cli.options import (
+    Config,
+    Json,
+    Model,
+    Out,
+    Permutations,
+    Preparation,
+    Scans,
+    Set,
+    Testing,
+    Trials,
+)
+from voxprior.cli.terminal import PlainConsole
+from voxprior.output import FINISHED, Clock, output_folder
 
 
 def decode(
-    labelled: Labelled,
+    scans: Scans,
     trials: Trials,
     preparation: Preparation,
     testing: Testing,
@@ -26,10 +38,10 @@ def decode(
     r"""Decode images: test a model on held-out scans, fit it on all, write a report.
 
     Writes report.html, result.json, predictions.tsv, maps/ and model.skops into --out. A run
-    that is stopped goes on with the same command. The same command writes the same bytes again;
+    that is stopped goes on with the same command, and the same command writes the same bytes:
     times are in run.json.
 
-    One map a subject, and a table of subjects:
+    One map per subject, and a table of subjects:
 
         voxprior decode maps/*.nii.gz --labels participants.tsv --label group \
             --covariates age,sex --model gp --out gp
@@ -44,18 +56,51 @@ def decode(
         voxprior decode bold.nii.gz --volume-labels attributes.txt \
             --mask mask.nii.gz --conditions face,house --permutations 1000 --out faces
     """
-    clock = Clock()
-    settings = parameters(config, changes)
+    clock, settings = Clock(), parameters(config, changes)
     estimator = registry.model(model).make(**settings)
     with output_folder(out, "result.json") as folder:
         with clock.phase("reading images"):
-            data = read(labelled, trials, preparation)
+            data = read(scans, trials, preparation)
         registry.check_kind(estimator, data.y, model)
-        title = f"{model}: {subject(data, labelled.label)}"
-        _, found = decode_dataset(
-            data, estimator, testing, folder, clock, title=title, permutations=permutations
+        done = testing.decoder(estimator).decode(
+            data,
+            cv=testing.split,
+            allow=testing.allowed,
+            permutations=permutations,
+            title=f"{model}: {_subject(data, scans.label)}",
+            folder=folder / FINISHED,
+            clock=clock,
         )
+        done.write(folder)
+    found = done.summary()
     if as_json:
         print(json.dumps(found | {"folder": str(out)}, indent=1))
     else:
-        show(found, out / "report.html")
+        _show(found, out / "report.html")
+
+
+def _subject(data: Any, label: str | None) -> str:
+    from voxprior.decoder.decoding import subject
+
+    return subject(data, label)
+
+
+def _show(found: dict[str, Any], page: Path) -> None:
+    """Print the scores as a table, and where the report is."""
+    from rich import box
+    from rich.table import Table
+
+    from voxprior.decoder.comparison import decimals
+
+    console = PlainConsole()
+    table = Table(title=found["title"], box=box.SIMPLE, title_justify="left")
+    for column in ("score", "value", "95 % interval", "chance"):
+        table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
+    for name, score in found["scores"].items():
+        limits = "-" if score["low"] is None else f"{score['low']:.3f} to {score['high']:.3f}"
+        shown = (decimals(score["value"]), limits, decimals(score["chance"]))
+        table.add_row(name.replace("_", " "), *shown)
+    console.print(table)
+    if found["headline"]["detail"]:
+        console.print(found["headline"]["detail"])
+    console.print(f"Report: {page}", soft_wrap=True)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxprior import registry
-from voxprior.cli.choice import caution
-from voxprior.cli.folder import output_folder
+from voxprior.cli.options import Json
 from voxprior.cli.terminal import PlainConsole
-from voxprior.cli.testing import Json
-from voxprior.cli.timing import RUN_FILE, Clock
+from voxprior.output import RUN_FILE, Clock, output_folder
 
 if TYPE_CHECKING:
     from voxprior.images import Dataset
@@ -37,6 +35,8 @@ def demo(
     and writes each family's map (NIfTI), a picture of the truth beside the maps, and the report
     of the best family.
     """
+    from voxprior.decoder.comparison import caution
+
     clock = Clock()
     families = list(registry.models("classifier", "family"))
     with output_folder(out, PAGE) as folder:
@@ -88,8 +88,8 @@ def _test(name: str, data: Dataset, scans: int) -> Result:
     from voxprior.decoder import prepared
     from voxprior.validation import cross_validate
 
-    model = prepared(registry.model(name).make(), data)
-    return cross_validate(model, data.X, data.y, cv=[_fold(data, scans)], keep_models=True)
+    model, X = prepared(name, data)
+    return cross_validate(model, X, data.y, cv=[_fold(data, scans)], keep_models=True)
 
 
 def _write_maps(results: dict[str, Result], truth: Any, data: Dataset, out: Path) -> None:
@@ -110,7 +110,7 @@ def _write_report(
     from voxprior.decoder import Decoder
 
     training = data.take(_fold(data, scans)[0])
-    decoder = Decoder(registry.model(name).make()).fit(training)
+    decoder = Decoder(name).fit(training)
     title = f"{name}: a simulated brain from {scans} scans a class"
     report = decoder.generate_report(result, title, training, names=(), caution=warned)
     report.save(out / PAGE)

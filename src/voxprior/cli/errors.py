@@ -28,10 +28,10 @@ import typer
 
 from voxprior.cli.terminal import say
 from voxprior.cli.words import flags_of, in_command_words, speaking_of
-from voxprior.errors import refuses_input
+from voxprior.errors import fault, refuses_input
+from voxprior.output.folders import LOG
 
 BAD_INPUT, INTERNAL, STOPPED = 2, 1, 130
-LOG = "voxprior-error-"
 PACKAGES = ("voxprior", "numpy", "scipy", "scikit-learn", "numba", "nibabel", "nilearn", "pandas")
 
 
@@ -107,21 +107,6 @@ def _tell_fault(error: Exception, options: Mapping[str, Any]) -> None:
             say(f"voxprior: {fault(error)} The log is {path}; please report it.")
             return
     say(f"voxprior: {fault(error)} No log could be written; please report it.")
-
-
-def fault(error: BaseException) -> str:
-    """Say in one line what failed inside the program.
-
-    >>> fault(KeyError("voxels"))
-    "internal error: KeyError: 'voxels'."
-    """
-    what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"internal error: {what.rstrip('.: ')}."
-
-
-def is_log(path: Path) -> bool:
-    """Whether a file is a log that a command left, which makes no folder somebody else's."""
-    return path.name.startswith(LOG) and path.suffix == ".log"
 
 
 def _write_log(text: str, folder: Path) -> Path:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from voxprior import registry
+from voxprior.cli.options import Json
 from voxprior.cli.terminal import PlainConsole
-from voxprior.cli.testing import Json
 
 
 def families(

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.reading import ImageFiles, Trials, mesh, paired, read_runs, refuse
+from voxprior.cli.inputs import mesh, paired, read_runs, refuse
+from voxprior.cli.options import ImageFiles, Json, Trials
 from voxprior.cli.terminal import say
-from voxprior.cli.testing import Json
 
 DECIDING, REJECT = "Decisions", "reject"
 

@@ -179,6 +179,15 @@ def audit(
     return tuple(sorted(judged, key=lambda finding: finding.severity != "error"))
 
 
+def audit_once(audited: Sequence[Finding] | None, *arguments: Any, **known: Any) -> tuple:
+    """Make an audit and heed it; or take over the findings of one that was heeded before."""
+    if audited is not None:
+        return tuple(audited)
+    found = audit(*arguments, **known)
+    heed(found)
+    return found
+
+
 def heed(findings: Sequence[Finding]) -> None:
     """Raise `AuditError` for errors and warn of warnings, except those that are allowed."""
     errors = [f for f in findings if f.severity == "error" and not f.allowed]

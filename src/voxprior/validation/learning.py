@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
-from voxprior.validation.audit import audit, heed
+from voxprior.validation.audit import Finding, audit, heed
 from voxprior.validation.fold import FoldOutcome, build_result, fit_fold
 from voxprior.validation.intervals import difference_interval
 from voxprior.validation.result import Result
@@ -125,6 +125,7 @@ def learning_curve(
     names: Sequence[str] = (),
     findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
+    audited: Sequence[Finding] | None = None,
     folder: str | os.PathLike | None = None,
 ) -> LearningCurve:
     """Score several decoders at growing numbers of training scans a class, after the audit.
@@ -135,7 +136,7 @@ def learning_curve(
         Decoders by name.
     X, y, groups, n_jobs, random_state, progress
         As in `cross_validate`.
-    variables, names, findings, allow
+    variables, names, findings, allow, audited
         For the audit, as in `cross_validate`; each `Result` keeps the findings of its decoder.
     sizes : sequence of int
         Scans a class (units, with ``draw="group"``); default 2, 3, 5, 8, 12, ... up to all that the
@@ -166,21 +167,15 @@ def learning_curve(
     splitters = {size: FewShotSplit(size, **options) for size in sizes}
     folds = {size: list(cv.split(X, y, groups)) for size, cv in splitters.items()}
     every = [fold for size in sizes for fold in folds[size]]
+    known: dict[str, Any] = {"variables": variables, "names": names, "findings": findings}
     found = {
-        name: audit(
-            model,
-            X,
-            y,
-            groups,
-            every,
-            variables=variables,
-            names=names,
-            findings=findings,
-            allow=allow,
-        )
+        name: audit(model, X, y, groups, every, allow=allow, **known)
+        if audited is None
+        else tuple(audited)
         for name, model in estimators.items()
     }
-    heed(list(dict.fromkeys(one for of_model in found.values() for one in of_model)))
+    if audited is None:
+        heed(list(dict.fromkeys(one for of_model in found.values() for one in of_model)))
     tasks = [
         (name, size, number)
         for size in sizes

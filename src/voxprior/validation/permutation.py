@@ -36,7 +36,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
 from voxprior.decision.base import offer_groups
-from voxprior.validation.audit import Finding, audit, heed
+from voxprior.validation.audit import Finding, audit_once
 from voxprior.validation.fold import fit_fold, fold_table, prepare_for_labels
 from voxprior.validation.group_scores import scan_scores
 from voxprior.validation.relabel import (
@@ -99,6 +99,7 @@ def permutation_test(
     names: Sequence[str] = (),
     findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
+    audited: Sequence[Finding] | None = None,
     folder: str | os.PathLike | None = None,
 ) -> PermutationResult:
     """Test a decoder's score against relabelled data, after the audit of the split.
@@ -108,7 +109,7 @@ def permutation_test(
     estimator, X, y, groups, cv, n_jobs, random_state, progress
         As in `cross_validate`. An estimator on a Gram matrix (``kernel="precomputed"``) reuses it
         for every relabelling, and one that offers ``fit_prepared`` what it has prepared.
-    variables, names, findings, allow
+    variables, names, findings, allow, audited
         For the audit, as in `cross_validate`.
     score : str
         Score of all predictions taken together; default accuracy, balanced accuracy for unequal
@@ -139,18 +140,8 @@ def permutation_test(
     y, groups, classes = check_data(estimator, X, y, groups)
     cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it
     folds, _ = make_folds(estimator, X, y, groups, cv)
-    found = audit(
-        estimator,
-        X,
-        y,
-        groups,
-        folds,
-        variables=variables,
-        names=names,
-        findings=findings,
-        allow=allow,
-    )
-    heed(found)
+    known = {"variables": variables, "names": names, "findings": findings, "allow": allow}
+    found = audit_once(audited, estimator, X, y, groups, folds, **known)
     values = np.unique(y)
     score = _default_score(y, classes) if score is None else score
     structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))

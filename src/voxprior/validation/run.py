@@ -41,7 +41,7 @@ from threadpoolctl import threadpool_limits
 
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
 from voxprior.registry import split_words
-from voxprior.validation.audit import audit, heed
+from voxprior.validation.audit import Finding, audit_once
 from voxprior.validation.fold import FoldOutcome, build_result, fit_fold
 from voxprior.validation.result import Result, plain
 from voxprior.validation.splits import Jackknife
@@ -273,6 +273,7 @@ def cross_validate(
     names: Sequence[str] = (),
     findings: Sequence[tuple[str, str]] = (),
     allow: Collection[str] = (),
+    audited: Sequence[Finding] | None = None,
     folder: str | os.PathLike | None = None,
 ) -> Result:
     """Fit and test an estimator on every fold of a split.
@@ -305,6 +306,9 @@ def cross_validate(
     variables, names, findings, allow
         For the audit: other things known of each scan, what the scans are called, what was found
         when they were read, and the names of findings to override.
+    audited : sequence of Finding or None
+        What an earlier audit of the same scans found, for instance ``Result.findings``: it was
+        heeded then, so that no further audit is made. None audits now.
     folder : path
         Keep finished folds there; the same call goes on where it was stopped.
 
@@ -326,18 +330,8 @@ def cross_validate(
     folds, split = make_folds(estimator, X, y, groups, cv)
     if random_state is None:
         random_state = secrets.randbits(64)
-    found = audit(
-        estimator,
-        X,
-        y,
-        groups,
-        folds,
-        variables=variables,
-        names=names,
-        findings=findings,
-        allow=allow,
-    )
-    heed(found)
+    known = {"variables": variables, "names": names, "findings": findings, "allow": allow}
+    found = audit_once(audited, estimator, X, y, groups, folds, **known)
     settings = describe(estimator, X, y, groups, classes) | {
         **split,
         "n_folds": len(folds),

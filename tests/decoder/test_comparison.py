@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.dummy import DummyClassifier
 
-from voxprior.cli.choice import caution
+from voxprior.decoder.comparison import caution
 from voxprior.validation import cross_validate
 
 

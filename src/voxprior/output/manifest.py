@@ -19,13 +19,14 @@ and moves them.
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from voxprior.cli.terminal import say
-from voxprior.cli.timing import RUN_FILE
+from voxprior.errors import InputWarning
+from voxprior.output.clock import RUN_FILE
 
 Files = dict[str, dict[str, Any]]
 
@@ -149,4 +150,5 @@ def _set_aside(path: Path) -> None:
     while other.exists() or other.is_symlink():
         other, number = path.with_name(f"{path.name}.old-{number}"), number + 1
     path.rename(other)
-    say(f"warning: {path}: is not as voxprior wrote it, so it is kept as {other.name}.")
+    told = f"{path}: is not as voxprior wrote it, so it is kept as {other.name}."
+    warnings.warn(InputWarning(told), stacklevel=2)

@@ -9,13 +9,13 @@ import json
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from voxprior.cli.errors import say
-from voxprior.errors import InputError
+from voxprior.errors import InputError, InputWarning
 
 if sys.platform == "win32":
     import msvcrt
@@ -67,10 +67,11 @@ def _open_locked(path: Path, output: Path) -> int:
                 remedy="Wait until it has ended, or choose another folder",
             ) from None
         except OSError as error:
-            say(
-                f"warning: {output}: this file system has no locks ({error.strerror}), so nothing "
-                "stops a second command; start none on this folder before this one has ended."
+            told = (
+                f"{output}: this file system has no locks ({error.strerror}), so nothing stops a "
+                "second command; start none on this folder before this one has ended."
             )
+            warnings.warn(InputWarning(told), stacklevel=2)
         # A command that ended meanwhile has removed the file: then the lock is on nothing.
         if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
             return file

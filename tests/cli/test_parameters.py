@@ -1,6 +1,6 @@
 import pytest
 
-from voxprior.cli.settings import parameters
+from voxprior.cli.arguments import parameters
 
 
 def test_set_overrides_config(tmp_path):

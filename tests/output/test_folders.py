@@ -1,7 +1,7 @@
 import pytest
 
-from voxprior.cli import folder
-from voxprior.cli.folder import FINISHED, MANIFEST, output_files, output_folder
+from voxprior.output import folders
+from voxprior.output.folders import FINISHED, MANIFEST, output_files, output_folder
 from voxprior.validation.store import TaskStore
 
 
@@ -144,7 +144,7 @@ def test_a_link_to_a_folder_is_followed(tmp_path):
 def test_work_is_done_inside_a_folder_that_is_a_file_system_of_its_own(tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
-    monkeypatch.setattr(folder, "_place_for_hidden", lambda out: out)
+    monkeypatch.setattr(folders, "_place_for_hidden", lambda out: out)
     for text in ("old", "new"):
         with output_folder(out, "result.json") as work:
             assert work.parent == out

@@ -4,16 +4,9 @@ import pandas as pd
 import pytest
 from nilearn.surface import InMemoryMesh, PolyData, PolyMesh
 
-from voxprior.cli.reading import (
-    Labelled,
-    Preparation,
-    Trials,
-    files,
-    mesh,
-    paired,
-    read,
-    refuse,
-)
+from voxprior.cli.arguments import files
+from voxprior.cli.inputs import mesh, paired, read, refuse
+from voxprior.cli.options import Preparation, Scans, Trials
 from voxprior.validation import Result
 
 
@@ -61,7 +54,7 @@ def test_a_column_called_label_is_found(maps):
     table = maps.parent / "labels.csv"
     frame = pd.read_csv(maps.parent / "participants.tsv", sep="\t")
     frame.rename(columns={"group": "label"}).to_csv(table, index=False)
-    labelled = Labelled([str(maps / "*.nii.gz")], labels=table)
+    labelled = Scans([str(maps / "*.nii.gz")], labels=table)
     data = read(labelled, Trials(conditions=["ill"]), Preparation())
     assert set(data.y) == {"ill"}
     assert data.n_samples == 6
@@ -70,7 +63,7 @@ def test_a_column_called_label_is_found(maps):
 def test_unmatched_files_are_dropped_on_request(maps, capsys):
     (maps / "sub-01_map.nii.gz").unlink()
     table = maps.parent / "participants.tsv"
-    labelled = Labelled([str(maps / "*.nii.gz")], labels=table, label="group")
+    labelled = Scans([str(maps / "*.nii.gz")], labels=table, label="group")
     with pytest.raises(ValueError, match="has no image"):
         read(labelled, Trials(), Preparation())
     labelled.unmatched = "drop"
@@ -82,7 +75,7 @@ def test_confounds_come_from_tables(runs, mask, rng):
     for number in range(1, 5):
         drift = pd.DataFrame({"drift": rng.normal(size=24)})
         drift.to_csv(runs / f"run-{number}_confounds.tsv", sep="\t", index=False)
-    labelled = Labelled(
+    labelled = Scans(
         [str(runs / "*_bold.nii.gz")], events=[str(runs / "*_events.tsv")], mask=str(mask)
     )
     clean = read(labelled, Trials(confounds=[str(runs / "*_confounds.tsv")]), Preparation())

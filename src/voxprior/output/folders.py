@@ -1,8 +1,8 @@
 """Output of a command: it appears whole or not at all, and a run that was stopped goes on.
 
 Everything is written into a hidden folder beside the output, ``.<name>.partial``, and moved at the
-end, see `voxprior.cli.manifest`. A killed run leaves only that folder, in which the same command
-finds the finished folds and relabellings. One command at a time: see `voxprior.cli.lock`.
+end, see `voxprior.output.manifest`. A killed run leaves only that folder, in which the same command
+finds the finished folds and relabellings. One command at a time: see `voxprior.output.lock`.
 """
 
 import glob
@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from voxprior.cli.errors import is_log
-from voxprior.cli.lock import exclusive
-from voxprior.cli.manifest import is_whole, publish, read_manifest, write_manifest
 from voxprior.errors import InputError
+from voxprior.output.lock import exclusive
+from voxprior.output.manifest import is_whole, publish, read_manifest, write_manifest
 
 # Finished folds, relabellings and fits, kept below the unfinished output until it is whole.
 FINISHED = "finished"
 MANIFEST = "manifest.json"
+# Names of logs that faults leave start with this.
+LOG = "voxprior-error-"
 
 
 @contextmanager
@@ -71,6 +72,11 @@ def _refuse_others(out: Path, sign: str) -> None:
         raise InputError(
             f"{out}: is not empty and holds no {sign} of voxprior", remedy="Choose another folder"
         )
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file is a log that a command left, which makes no folder somebody else's."""
+    return path.name.startswith(LOG) and path.suffix == ".log"
 
 
 def _is_foreign(entry: Path) -> bool:

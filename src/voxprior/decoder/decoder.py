@@ -1,36 +1,34 @@
-"""Decoder: images, an estimator, its validation and its report in one object.
+"""Decoder: images, a model, its validation and its report in one object.
 
     images -> ImageSpace -> X -> estimator -> probabilities, maps as images, Result, page
 
-Reading is `voxprior.images`, fitting is the estimator's own business, evaluation is
+Reading is `voxprior.images`, fitting is the estimator's own business, validation is
 `voxprior.validation`, the page is `voxprior.report`; this file only joins them, so every step can
-also be taken by hand.
+also be taken by hand, with `voxprior.decoder.prepared`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from voxprior import modelfile
-from voxprior.errors import InputError
-from voxprior.images import Dataset, ImageSpace, load_maps, scaled_by_training
+from voxprior.decoder.comparison import Comparison
+from voxprior.decoder.decoding import Decoding, decode
+from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
+from voxprior.decoder.preparation import image_space, name_of, named, prepared
+from voxprior.errors import InputError, option
+from voxprior.images import Dataset, ImageSpace, load_maps
+from voxprior.output import Clock
 from voxprior.report import Report, make_report, model_maps
-from voxprior.validation import Result, compare_with_covariates, cross_validate
-from voxprior.validation.covariates import (
-    CovariateCoding,
-    CovariateComparison,
-    CovariateRemoval,
-    covariate_matrix,
-    with_covariates,
-)
+from voxprior.validation import LearningCurve, PermutationResult, Result
+from voxprior.validation.covariates import CovariateCoding, CovariateComparison, with_covariates
 from voxprior.validation.run import check_jobs
 
 # Parameters of the constructor that say how images are read.
@@ -43,11 +41,15 @@ READING = (
 class Decoder(BaseEstimator):
     """Decode brain images with any scikit-learn classifier or regressor.
 
+    All that tests the decoder (`evaluate`, `permutation_test`, `learning_curve`, `compare`) reads
+    the same images, prepares the same estimator and makes one audit, so that every way to a number
+    gives the same one.
+
     Parameters
     ----------
-    estimator : classifier or regressor, default=None
-        None is `FeatureSharingNB`. A parameter called ``space`` (nested ones too) that is None is
-        set to the place of the voxels.
+    estimator : str, classifier or regressor, default=None
+        A model, or its name: ``voxprior families`` lists them. None is "sharing". A parameter
+        called ``space`` (nested ones too) that is None is set to the place of the voxels.
     mask : path, image, boolean array, masker, list of run masks, or None
         None computes one, see `voxprior.images.fit_image_space`.
     mesh, smoothing_fwhm, detrend, high_pass, low_pass, t_r, standardize, resample
@@ -55,11 +57,11 @@ class Decoder(BaseEstimator):
     memory : str or joblib.Memory, default=None
         Where to keep what was read from files.
     n_jobs : int, default=1
-        Workers of `evaluate`.
+        Workers of all that is tested.
     verbose : int, default=0
         1 shows progress.
     random_state : int, default=0
-        Seed of `evaluate`.
+        Seed of all that is drawn.
 
     Attributes
     ----------
@@ -132,8 +134,8 @@ class Decoder(BaseEstimator):
         Parameters
         ----------
         images : path, glob, image, SurfaceImage, list of these, or Dataset
-            One map a sample, or 4-D beta series. Runs with events or labels a volume are cut into
-            trials by `voxprior.images.load_runs`, whose Dataset is given here without `y`.
+            One map per sample, or 4-D beta series. Runs with events or labels per volume are cut
+            into trials by `voxprior.images.load_runs`, whose Dataset is given here without `y`.
         y : array-like of shape (n_samples,)
             Labels or targets; None for a Dataset, which has its own.
         groups : array-like of shape (n_samples,), default=None
@@ -150,12 +152,7 @@ class Decoder(BaseEstimator):
         self.masker_ = data.images or ImageSpace(data.space, standardize=data.standardize)
         self.trials_ = data.trials
         self.covariates_ = None if data.covariates is None else CovariateCoding.of(data.covariates)
-        X = (
-            data.X
-            if self.covariates_ is None
-            else with_covariates(data.X, self.covariates_.matrix(data.covariates))
-        )
-        self.estimator_ = prepared(self.estimator, data)
+        self.estimator_, X = prepared(self.estimator, data)
         self.estimator_.fit(X, data.y)
         self.class_frequencies_ = None
         if hasattr(self.estimator_, "classes_"):
@@ -176,10 +173,11 @@ class Decoder(BaseEstimator):
         )
 
     def _labelled(self, images, y, groups, covariates) -> Dataset:
+        named(self.estimator)  # a wrong name is refused before anything is read
         data = self.read(images, y, groups, covariates)
         if data.y is None:
-            raise ValueError(
-                "Labels were expected: give y, or a Dataset that has labels. Got none."
+            raise InputError(
+                "The images have no labels", remedy="Give y, or a Dataset that has labels"
             )
         return data
 
@@ -187,9 +185,9 @@ class Decoder(BaseEstimator):
         defaults = Decoder().get_params(deep=False)
         set_here = [name for name in READING if getattr(self, name) is not defaults[name]]
         if set_here:
-            raise ValueError(
-                f"A Dataset is already read: leave {', '.join(set_here)} out of the Decoder and "
-                "give them to load_runs or load_maps instead."
+            raise InputError(
+                f"A Dataset is already read, so {', '.join(set_here)} would have no effect",
+                remedy="Give them to load_runs or load_maps instead",
             )
 
     # ------------------------------------------------------------------ predictions out
@@ -213,9 +211,11 @@ class Decoder(BaseEstimator):
         if not isinstance(images, Dataset):
             return self._with_covariates(self.masker_.transform(images, mesh=self.mesh), covariates)
         if images.space != self.masker_.space:
-            raise ValueError(
-                f"The dataset was read in {images.space!r}, the decoder was fitted in "
-                f"{self.masker_.space!r}: read it with images=decoder.masker_."
+            raise InputError(
+                "The dataset was read in another space than the decoder was fitted in",
+                expected=repr(self.masker_.space),
+                got=repr(images.space),
+                remedy="Read it with images=decoder.masker_",
             )
         return self._with_covariates(
             images.X, images.covariates if covariates is None else covariates
@@ -225,9 +225,9 @@ class Decoder(BaseEstimator):
         if self.covariates_ is None:
             return X
         if covariates is None:
-            raise ValueError(
-                f"The decoder was fitted with covariates {', '.join(self.covariates_.levels)}: "
-                "give them for new images too (covariates=...)."
+            raise InputError(
+                f"The decoder was fitted with covariates, {', '.join(self.covariates_.levels)}",
+                remedy=f"Give those of the new images too, {option('covariates')}",
             )
         return with_covariates(X, self.covariates_.matrix(covariates))
 
@@ -237,7 +237,7 @@ class Decoder(BaseEstimator):
         return {name: self.masker_.inverse_transform(m) for name, m in self.voxel_maps().items()}
 
     def voxel_maps(self) -> dict[str, np.ndarray]:
-        """Maps of the fitted model by name, as arrays with one value a feature or voxel."""
+        """Maps of the fitted model by name, as arrays with one value per feature or voxel."""
         check_is_fitted(self)
         return model_maps(self.estimator_)
 
@@ -246,14 +246,15 @@ class Decoder(BaseEstimator):
     def evaluate(
         self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), folder=None
     ) -> Result:
-        """Test the decoder on held-out images, after an audit of the split.
+        """Test the decoder on held-out images, after an audit of scans and split.
 
         Parameters
         ----------
         images, y, groups, covariates
             As in `fit`.
-        cv : splitter, int or None
-            None leaves one group out at a time, see `voxprior.validation.cross_validate`.
+        cv : str, splitter, int or None
+            A split by name, such as "few-shot:2" (see `voxprior.registry.split_names`), or any
+            splitter. None leaves one group out at a time, see `voxprior.validation.cross_validate`.
         allow : sequence of str
             Names of audit findings to override.
         folder : path, optional
@@ -264,23 +265,70 @@ class Decoder(BaseEstimator):
         Result
             With the findings of the audit.
         """
-        data = self._labelled(images, y, groups, covariates)
-        X = data.X
-        if data.covariates is not None:
-            X = with_covariates(data.X, covariate_matrix(data.covariates)[0])
-        return cross_validate(
-            prepared(self.estimator, data),
-            X,
-            data.y,
-            data.groups,
-            cv,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            progress=bool(self.verbose),
-            **data.known(),
-            allow=allow,
-            folder=folder,
-        )
+        known = self._experiment(images, y, groups, covariates, cv, allow, folder)
+        return known.evaluate(self.estimator)
+
+    def permutation_test(
+        self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), result=None,
+        folder=None, **options
+    ) -> PermutationResult:  # fmt: skip
+        """Test the score of `evaluate` against relabelled images.
+
+        Parameters
+        ----------
+        images, y, groups, covariates, cv, allow, folder
+            As in `evaluate`.
+        result : Result, optional
+            What `evaluate` found with the same images and split: its first score is tested, and
+            its audit is not made again.
+        **options
+            As in `voxprior.validation.permutation_test`: n_permutations, score, ...
+        """
+        known = self._experiment(images, y, groups, covariates, cv, allow, folder)
+        return known.permutation_test(self.estimator, result, **options)
+
+    def learning_curve(
+        self, images, y=None, groups=None, covariates=None, *, models=None, allow=(), result=None,
+        folder=None, **options
+    ) -> LearningCurve:  # fmt: skip
+        """Score the decoder, and others beside it, at growing numbers of training scans per class.
+
+        Parameters
+        ----------
+        images, y, groups, covariates, allow, folder
+            As in `evaluate`.
+        models : sequence of str, or dict of str to estimator, optional
+            Models beside this one.
+        result : Result, optional
+            What `evaluate` found with the same images: its audit is not made again.
+        **options
+            As in `voxprior.validation.learning_curve`: sizes, n_repeats, ...
+        """
+        known = self._experiment(images, y, groups, covariates, None, allow, folder)
+        estimators = {name_of(self.estimator): self.estimator} | by_name(models or ())
+        return known.learning_curve(estimators, result, **options)
+
+    def compare(
+        self, images, y=None, groups=None, covariates=None, *, models=None, cv=None, allow=(),
+        repeats=10, folder=None
+    ) -> Comparison:  # fmt: skip
+        """Test several models on the same folds, and how they learn.
+
+        Parameters
+        ----------
+        images, y, groups, covariates, cv, allow, folder
+            As in `evaluate`.
+        models : sequence of str, or dict of str to estimator, optional
+            None takes all families and baselines of the registry. This decoder's own estimator
+            joins where it has one.
+        repeats : int
+            Splits at every size of the learning curve; 0 for no curve. Numbers have none.
+        """
+        known = self._experiment(images, y, groups, covariates, cv, allow, folder)
+        estimators = by_name(all_models(known.data.y) if models is None else models)
+        if self.estimator is not None:
+            estimators = {name_of(self.estimator): self.estimator} | estimators
+        return known.compare(estimators, repeats)
 
     def evaluate_covariates(
         self, images, y=None, groups=None, covariates=None, *, cv=None, allow=()
@@ -290,24 +338,47 @@ class Decoder(BaseEstimator):
         Parameters are those of `evaluate`; the images are believed only as far as they say more
         than the covariates alone.
         """
+        known = self._experiment(images, y, groups, covariates, cv, allow, None)
+        return known.covariates(self.estimator)
+
+    def _experiment(self, images, y, groups, covariates, cv, allow, folder) -> Experiment:
         data = self._labelled(images, y, groups, covariates)
-        if data.covariates is None:
-            raise ValueError(
-                "Covariates were expected: give covariates=..., one row a scan. Got none."
-            )
-        return compare_with_covariates(
-            prepared(self.estimator, replace(data, covariates=None)),
-            data.X,
-            data.y,
-            data.covariates,
-            data.groups,
-            cv,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            progress=bool(self.verbose),
-            **data.known(),
-            allow=allow,
-        )
+        running = {
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+            "progress": bool(self.verbose),
+        }
+        return Experiment(data, split_of(cv, data, self.random_state), allow, folder, running)
+
+    # ------------------------------------------------------------------ all of it, and the page
+
+    def decode(
+        self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), permutations=0,
+        title=None, beside: Callable[[Result], list[dict[str, Any]]] | None = None, folder=None,
+        clock: Clock | None = None
+    ) -> Decoding:  # fmt: skip
+        """Do what the command ``voxprior decode`` does: test, fit on all images, make the report.
+
+        Parameters
+        ----------
+        images, y, groups, covariates, cv, allow, folder
+            As in `evaluate`.
+        permutations : int
+            Relabellings of a permutation test; 0 for none.
+        title : str, optional
+            Heading of the report.
+        beside : callable, optional
+            Makes further tables for the report from the Result.
+        clock : Clock, optional
+            That has timed what came before.
+
+        Returns
+        -------
+        Decoding
+            Its `write` leaves report, predictions, maps and model in a folder.
+        """
+        known = self._experiment(images, y, groups, covariates, cv, allow, folder)
+        return decode(self, known, permutations, title, beside, clock or Clock())
 
     def generate_report(
         self, result: Result, title: str = "Decoding report", data: Dataset | None = None, **parts
@@ -366,7 +437,7 @@ class Decoder(BaseEstimator):
             them runs their code.
         """
         state = modelfile.read(Path(path), trusted)
-        images = _image_space(path, state)
+        images = image_space(path, state)
         decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
         decoder.trials_ = state["trials"]
@@ -376,42 +447,3 @@ class Decoder(BaseEstimator):
         if hasattr(decoder.estimator_, "classes_"):
             decoder.classes_ = decoder.estimator_.classes_
         return decoder
-
-
-def _image_space(path: Any, state: dict[str, Any]) -> ImageSpace:
-    """Build the reader of images again; its mask and affine must match their fingerprint."""
-    try:
-        images = ImageSpace.from_dict(state["images"])
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: holds images that are not what they should be") from error
-    if images.space.digest != state["digest"]:
-        raise InputError(f"{path}: holds a mask or affine that does not match its fingerprint")
-    return images
-
-
-# ---------------------------------------------------------------------- estimators and spaces
-
-
-def prepared(estimator: Any, data: Dataset) -> Any:
-    """Copy of an estimator that knows where the voxels are and does what the data ask for."""
-    if estimator is None:
-        from voxprior.models.sharing import FeatureSharingNB
-
-        estimator = FeatureSharingNB()
-    model = clone(estimator)
-    unset = {
-        name: data.space
-        for name, value in model.get_params(deep=True).items()
-        if value is None and name.split("__")[-1] == "space"
-    }
-    model.set_params(**unset)
-    if data.standardize == "train":
-        model = scaled_by_training(model)
-    if data.covariates is None:
-        return model
-    removal = CovariateRemoval(len(CovariateCoding.of(data.covariates).columns))
-    return make_pipeline(removal, *_steps(model))
-
-
-def _steps(model: Any) -> list[Any]:
-    return [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]

@@ -6,7 +6,9 @@ import pytest
 from sklearn.svm import SVC
 
 from voxprior import VoxelSpace
-from voxprior.cli.pipeline import facts, number, rows_of, subject, told
+from voxprior.decoder import prepared
+from voxprior.decoder.comparison import decimals, summary_of
+from voxprior.decoder.decoding import facts, subject
 from voxprior.images import Dataset
 from voxprior.validation import cross_validate
 
@@ -20,7 +22,7 @@ def data(rng):
 
 
 def test_covariates_come_last(data):
-    rows = rows_of(data)
+    _, rows = prepared("logistic", data)
     assert np.array_equal(rows[:, :24], data.X)
     assert np.array_equal(rows[:, 24], np.arange(12.0))
 
@@ -33,11 +35,11 @@ def test_what_is_said_of_the_data(data):
 
 
 def test_scores_are_json_and_those_that_do_not_exist_are_left_out(data):
-    found = told(cross_validate(SVC(kernel="linear"), data.X, data.y))
+    found = summary_of(cross_validate(SVC(kernel="linear"), data.X, data.y))
     assert "log_loss" not in found["scores"]
     assert found["scores"]["accuracy"]["chance"] == 0.5
     json.dumps(found, allow_nan=False)
 
 
 def test_numbers_have_three_decimals():
-    assert [number(v) for v in (None, np.nan, -1e-9, 0.12345)] == ["-", "-", "0.000", "0.123"]
+    assert [decimals(v) for v in (None, np.nan, -1e-9, 0.12345)] == ["-", "-", "0.000", "0.123"]

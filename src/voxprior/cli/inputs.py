@@ -1,0 +1,148 @@
+"""What options name becomes a Dataset: files, tables, and the checks that they fit together."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from voxprior.cli.arguments import files, names
+from voxprior.cli.options import Preparation, Scans, Trials
+from voxprior.cli.terminal import say
+
+if TYPE_CHECKING:
+    from voxprior.images import Dataset
+
+
+def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
+    """Read what the options name: trials of runs, or one map a scan."""
+    from voxprior.images import load_maps
+
+    _check_one_source(scans)
+    images = paired(scans.images) if scans.surface else scans.images
+    settings = preparation.settings() | {"mask": scans.mask, "mesh": mesh(scans.surface)}
+    if scans.labels is None:
+        refuse(scans, "label", "key", "groups", "covariates", because="need --labels")
+        data = read_runs(images, scans.events, scans.volume_labels, trials, **settings)
+    else:
+        refuse(trials, "unit", "window", "delay", "confounds", because="are for runs")
+        data = load_maps(
+            images,
+            table=scans.labels,
+            label=_column(scans),
+            key=scans.key,
+            groups=scans.groups,
+            covariates=names(scans.covariates) or None,
+            unmatched=scans.unmatched,
+            **settings,
+        )
+        data = _only(data, names(trials.conditions))
+    if data.dropped:
+        say(f"warning: {len(data.dropped)} left out, the first: {data.dropped[0]}")
+    return data
+
+
+def read_runs(
+    runs: Any,
+    events: list[str] | None,
+    volume_labels: list[str] | None,
+    trials: Trials,
+    **settings: Any,
+) -> Dataset:
+    """Read runs and cut them into trials."""
+    from voxprior.images import load_runs
+
+    return load_runs(
+        runs,
+        _tables(events) if events else None,
+        labels=_tables(volume_labels) if volume_labels else None,
+        **trials.settings(),
+        **settings,
+    )
+
+
+def _tables(values: list[str]) -> list[str]:
+    """List files that must exist: a name that is none would be taken for a label."""
+    found = files(values)
+    for name in found:
+        if not Path(name).is_file():
+            raise FileNotFoundError(f"{name}: no such file.")
+    return found
+
+
+def mesh(surface: list[str] | None) -> Any:
+    """Return the template's name, or the mesh files by hemisphere."""
+    given = names(surface)
+    if len(given) > 1 or (given and given[0].endswith(".gii")):
+        return {_side(Path(name)): name for name in given}
+    return given[0] if given else None
+
+
+def paired(images: list[str]) -> list[Any]:
+    """Put the two hemispheres of a scan together, told by hemi-L and hemi-R in the file's name."""
+    scans: dict[str, dict[str, str]] = {}
+    for name in files(images):
+        side = _side(Path(name))
+        scan = name.replace("hemi-L", "hemi-?").replace("hemi-R", "hemi-?")
+        scans.setdefault(scan, {})[side] = name
+    return list(scans.values())
+
+
+def _side(path: Path) -> str:
+    for letter, side in (("L", "left"), ("R", "right")):
+        if f"hemi-{letter}" in path.name:
+            return side
+    raise ValueError(f"{path}: the name of a surface file must tell hemi-L or hemi-R.")
+
+
+def _check_one_source(scans: Scans) -> None:
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ("labels", "events", "volume_labels")
+        if getattr(scans, name)
+    ]
+    if len(given) != 1:
+        raise ValueError(
+            "Say where the labels are by exactly one of --labels, --events and --volume-labels. "
+            f"Got {' and '.join(given) or 'none'}."
+        )
+
+
+def refuse(group: Any, *unwanted: str, because: str) -> None:
+    """Refuse options that would have no effect."""
+    default = {field.name: field.default for field in fields(group)}
+    given = [name for name in unwanted if getattr(group, name) != default[name]]
+    if given:
+        told = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ValueError(f"{told}: would have no effect; these options {because}.")
+
+
+def _column(scans: Scans) -> str:
+    """Return the label column, where none is named the one column it can be."""
+    from voxprior.images import read_table
+
+    if scans.label is not None:
+        return scans.label
+    columns = list(read_table(scans.labels).columns)
+    if "label" in columns:
+        return "label"
+    raise ValueError(
+        f"{scans.labels}: say which column holds the labels with --label. It has "
+        f"{', '.join(map(str, columns))}."
+    )
+
+
+def _only(data: Dataset, conditions: list[str]) -> Dataset:
+    """Keep the scans of these labels."""
+    import numpy as np
+
+    if not conditions:
+        return data
+    found = np.array([str(label) for label in data.y]) if data.y is not None else np.array([])
+    missing = [label for label in conditions if label not in found]
+    if missing:
+        raise ValueError(
+            f"--conditions {','.join(missing)}: no scan has this label. There are "
+            f"{', '.join(np.unique(found)[:10])}."
+        )
+    return data.take(np.isin(found, conditions))

@@ -1,0 +1,208 @@
+"""Options that commands share, in groups; each group knows the keywords that it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from voxprior.cli.arguments import files, names
+from voxprior.registry import split_names
+
+LABELS, RUNS, PREPARING = "Scans of maps", "Scans of runs", "Preparation"
+
+
+def _option(panel: str, text: str, *flags: str) -> Any:
+    return typer.Option(*flags, help=text, rich_help_panel=panel)
+
+
+ImageFiles = Annotated[
+    list[str],
+    typer.Argument(help="Image files or quoted patterns: one 3-D map a scan, or 4-D runs."),
+]
+
+
+@dataclass
+class Scans:
+    """Images, and where their labels are."""
+
+    images: ImageFiles
+    mask: Annotated[
+        str | None,
+        _option(PREPARING, "Mask image, or how to compute one: epi, background, data."),
+    ] = None
+    surface: Annotated[
+        list[str] | None,
+        _option(PREPARING, "Mesh of GIFTI images: fsaverage5 and the like, or two mesh files."),
+    ] = None
+    labels: Annotated[
+        Path | None, _option(LABELS, "Table (TSV, CSV) with one row a file or subject.")
+    ] = None
+    label: Annotated[
+        str | None, _option(LABELS, "Column of the classes, or of the number to predict.")
+    ] = None
+    key: Annotated[str | None, _option(LABELS, "Column that names the file or subject.")] = None
+    groups: Annotated[
+        str | None, _option(LABELS, "Column of the subject or site to hold out together.")
+    ] = None
+    covariates: Annotated[
+        list[str] | None, _option(LABELS, "Columns to regress out: age,sex,site.")
+    ] = None
+    unmatched: Annotated[
+        str, _option(LABELS, "Files without a row and rows without a file: raise or drop.")
+    ] = "raise"
+    events: Annotated[
+        list[str] | None, _option(RUNS, "BIDS events tables, one a run, in the order of the runs.")
+    ] = None
+    volume_labels: Annotated[
+        list[str] | None,
+        _option(RUNS, "Text file with the label, and the run, of every volume; one an image."),
+    ] = None
+
+
+@dataclass
+class Trials:
+    """How runs are cut into samples."""
+
+    conditions: Annotated[
+        list[str] | None, _option(RUNS, "Scans to decode: face,house. All but rest by default.")
+    ] = None
+    unit: Annotated[
+        str, _option(RUNS, "What a sample is: block (its mean), volume, or window.")
+    ] = "block"
+    window: Annotated[int | None, _option(RUNS, "Volumes of a window, with --unit window.")] = None
+    delay: Annotated[
+        float, _option(RUNS, "Seconds by which the response lags the stimulus; try 5.")
+    ] = 0.0
+    confounds: Annotated[
+        list[str] | None,
+        _option(RUNS, "fMRIPrep noise to take out, motion,wm_csf,scrub, or tables, one a run."),
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keywords of `voxprior.images.load_runs`."""
+        return {
+            "unit": self.unit,
+            "window": self.window,
+            "delay": self.delay,
+            "conditions": names(self.conditions) or None,
+            "confounds": self._confounds(),
+        }
+
+    def _confounds(self) -> Any:
+        """Return tables, one per run, where files are named, else the strategy for fMRIPrep's."""
+        given = names(self.confounds)
+        if not given:
+            return None
+        if any(name.endswith((".tsv", ".csv")) for name in given):
+            return files(given)
+        return {"strategy": tuple(given)}
+
+
+@dataclass
+class Preparation:
+    """How values are cleaned before decoding."""
+
+    smoothing: Annotated[float | None, _option(PREPARING, "Smoothing, FWHM in millimetres.")] = None
+    detrend: Annotated[
+        bool, _option(PREPARING, "Remove a linear trend from every run.", "--detrend")
+    ] = False
+    high_pass: Annotated[float | None, _option(PREPARING, "High-pass filter of runs, Hz.")] = None
+    low_pass: Annotated[float | None, _option(PREPARING, "Low-pass filter of runs, Hz.")] = None
+    t_r: Annotated[
+        float | None, _option(PREPARING, "Seconds between volumes; from the header by default.")
+    ] = None
+    standardize: Annotated[
+        str,
+        _option(
+            PREPARING,
+            "run, baseline (by rest volumes), train or none; auto is run for runs, train for maps.",
+        ),
+    ] = "auto"
+    resample: Annotated[
+        bool, _option(PREPARING, "Resample images that are on another grid.", "--resample")
+    ] = False
+
+    def __post_init__(self) -> None:
+        numbers = (self.smoothing, self.high_pass, self.low_pass, self.t_r)
+        if any(number is not None for number in numbers):
+            from voxprior.images.imagespace import check_settings
+
+            check_settings(**self.settings())
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keywords of `voxprior.images.fit_image_space`."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"smoothing_fwhm": given.pop("smoothing"), **given}
+
+
+# ---------------------------------------------------------------- how a model is tested
+
+TESTING = "Test on held-out scans"
+
+Model = Annotated[
+    str, typer.Option("--model", "-m", help="Family or baseline; `voxprior families` lists them.")
+]
+Config = Annotated[Path | None, typer.Option(help="TOML or JSON file of model parameters.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Model parameter, for instance radius=2; overrides --config."),
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", help="Output folder; voxprior's files in an older one are replaced."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+Permutations = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Relabellings of a permutation test; 0 for none.", rich_help_panel=TESTING
+    ),
+]
+
+
+@dataclass
+class Testing:
+    """How folds are made, judged and run."""
+
+    split: Annotated[
+        str,
+        typer.Option(
+            help=f"{split_names()}. auto holds out one run or group at a time, else 5 folds.",
+            rich_help_panel=TESTING,
+        ),
+    ] = "auto"
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Audit findings to override, by name.", rich_help_panel=TESTING),
+    ] = None
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs", "-j", help="Workers, up to the cores; -1 for all.", rich_help_panel=TESTING
+        ),
+    ] = 1
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of all that is drawn.", rich_help_panel=TESTING)
+    ] = 0
+
+    def __post_init__(self) -> None:
+        if self.jobs != 1:
+            from voxprior.validation.run import check_jobs
+
+            check_jobs(self.jobs)
+
+    @property
+    def allowed(self) -> list[str]:
+        """Names of the findings that the user overrides."""
+        return names(self.allow)
+
+    def decoder(self, estimator: Any = None) -> Any:
+        """Build the decoder that tests a model in this way."""
+        from voxprior.decoder import Decoder
+
+        return Decoder(estimator, n_jobs=self.jobs, verbose=1, random_state=self.seed)

@@ -1,0 +1,8 @@
+"""The one interface for people who have images, and what its methods return."""
+
+from voxprior.decoder.comparison import Comparison
+from voxprior.decoder.decoder import Decoder
+from voxprior.decoder.decoding import Decoding, Naming
+from voxprior.decoder.preparation import prepared
+
+__all__ = ["Comparison", "Decoder", "Decoding", "Naming", "prepared"]

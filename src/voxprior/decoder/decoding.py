@@ -1,0 +1,227 @@
+"""Decoding: one data set through one decoder, from the test to the files.
+
+`Decoder.decode` makes it; `Decoding.write` leaves on disk
+
+    report.html        the page
+    result.json        the Result, without times
+    predictions.tsv    one row per test scan and fold
+    maps/              maps of the model as images, and maps.tsv, which says which is which
+    model.skops        the fitted decoder
+    run.json           when it ran and how long it took: the one file that differs between two runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.dummy import DummyClassifier, DummyRegressor
+
+from voxprior.decoder.comparison import decimals, summary_of
+from voxprior.decoder.experiment import Experiment, whole
+from voxprior.decoder.preparation import name_of
+from voxprior.images import Dataset, write_maps
+from voxprior.images.write import file_stems
+from voxprior.output import RUN_FILE, Clock
+from voxprior.registry import kind_of
+from voxprior.report import Report
+from voxprior.validation import PermutationResult, Result, compare_with_covariates
+from voxprior.validation.result import plain
+
+if TYPE_CHECKING:
+    from voxprior.decoder.decoder import Decoder
+
+
+class Naming(NamedTuple):
+    """How the files of a decoding are called.
+
+    `map` has ``{}`` for the name of the map, in which `joint` stands for all but letters and
+    digits: a value in a BIDS name has nothing else.
+    """
+
+    prefix: str = ""
+    map: str = "maps/{}"
+    joint: str = "-"
+
+    def file(self, name: str) -> str:
+        """Return the name of a file."""
+        return f"{self.prefix}{name}"
+
+    def maps(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what the files of maps are called, without their extension."""
+        stems = file_stems(names, r"[^A-Za-z0-9]+", self.joint)
+        return {name: Path(self.map).name.format(stem) for name, stem in stems.items()}
+
+
+PLAIN = Naming()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decoding:
+    """Outcome of `Decoder.decode`.
+
+    Attributes
+    ----------
+    decoder : Decoder
+        Fitted on all scans.
+    data : Dataset
+        The scans.
+    result : Result
+        Of held-out scans.
+    permutation : PermutationResult or None
+        Of the first score, if it was asked for.
+    report : Report
+        The page.
+    title : str
+        Its heading.
+    clock : Clock
+        When the parts were done, and how long they took.
+    """
+
+    decoder: Decoder
+    data: Dataset
+    result: Result
+    permutation: PermutationResult | None
+    report: Report
+    title: str
+    clock: Clock
+
+    def summary(self) -> dict[str, Any]:
+        """Return the outcome in JSON's types: scores, intervals, chance, findings."""
+        headline = self.report.summary["headline"]
+        found = {"title": self.title, **summary_of(self.result), "headline": headline}
+        if self.permutation is not None:
+            found["permutation"] = plain(self.permutation.summary() | {"null": None})
+        return found
+
+    def write(self, folder: Path, naming: Naming = PLAIN) -> None:
+        """Write all files into a folder that exists."""
+        self.report.save(folder / naming.file("report.html"))
+        table = self.result.predictions.copy()
+        if self.data.names:
+            table.insert(0, "scan", [self.data.names[sample] for sample in table["sample"]])
+        path = folder / naming.file("predictions.tsv")
+        table.to_csv(path, sep="\t", index=False, float_format="%.6g")
+        self._write_maps(folder, naming)
+        self.decoder.save(folder / naming.file("model.skops"))
+        self.result.to_json(folder / naming.file("result.json"))
+        timed = {self.result.settings["estimator"]: self.result}
+        self.clock.write(folder / naming.file(RUN_FILE), timed)
+
+    def _write_maps(self, folder: Path, naming: Naming) -> None:
+        """Write the maps, and a table that says which file is which: a label may be any text."""
+        maps = self.decoder.voxel_maps()
+        place = folder / Path(naming.map).parent
+        files = write_maps(maps, self.decoder.masker_, place, naming.maps(maps))
+        rows = [{"file": path.name, "map": name} for name, paths in files.items() for path in paths]
+        if rows:
+            table = pd.DataFrame(rows)
+            table.to_csv(place / naming.file("maps.tsv"), sep="\t", index=False)
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.result!r}"
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+def decode(
+    decoder: Decoder,
+    known: Experiment,
+    permutations: int,
+    title: str | None,
+    beside: Callable[[Result], list[dict[str, Any]]] | None,
+    clock: Clock,
+) -> Decoding:
+    """Test a decoder on held-out scans, fit it on all, and make the report."""
+    data, shown = known.data, bool(decoder.verbose)
+    with clock.phase("testing", show=False):
+        result = whole(known.evaluate(decoder.estimator))
+        tables = covariate_tables(data, result, known.cv, decoder.random_state)
+    test = None
+    if permutations:
+        with clock.phase("permutation test", show=False):
+            options = {"n_permutations": permutations}
+            test = whole(known.permutation_test(decoder.estimator, result, **options))
+    with clock.phase("fitting on all scans", shown):
+        decoder.fit(data)
+    with clock.phase("writing the report", shown):
+        title = title or f"{name_of(decoder.estimator)}: {subject(data)}"
+        tables += beside(result) if beside else []
+        parts = {"done": facts(data), "permutation": test, "beside": tables}
+        report = decoder.generate_report(result, title, data, **parts)
+    return Decoding(decoder, data, result, test, report, title, clock)
+
+
+# ---------------------------------------------------------------- in words and numbers
+
+
+def facts(data: Dataset) -> dict[str, dict[str, Any]]:
+    """Say in the report's words what is known of the data beyond the Result."""
+    trials = data.trials or {}
+    return {
+        "Data": {
+            "a scan is": _unit(trials) if trials else None,
+            "conditions": ", ".join(trials.get("conditions") or []) or None,
+            "response delay": f"{trials['delay']:g} s" if trials.get("delay") else None,
+            "left out": "; ".join(data.dropped) or None,
+            "voxels dropped": (data.images and data.images.voxels_dropped) or None,
+            "notes": "; ".join(data.notes) or None,
+        },
+        "Preprocessing": {
+            "covariates": None
+            if data.covariates is None
+            else f"{', '.join(data.covariates.columns)} regressed out of every voxel, as learned "
+            "on the training scans"
+        },
+    }
+
+
+def _unit(trials: dict[str, Any]) -> str:
+    return {
+        "block": "the mean over the volumes of a block",
+        "volume": "a single volume of a block",
+        "window": f"{trials['window']} volumes from the onset of a block",
+    }[trials["unit"]]
+
+
+def subject(data: Dataset, name: str | None = None) -> str:
+    """Say what is decoded: the classes, or a range of numbers, called by the name of its column."""
+    if kind_of(data.y) == "regressor":
+        return f"{name or 'a number'} from {np.min(data.y):g} to {np.max(data.y):g}"
+    labels = np.unique(data.y)
+    return " against ".join(map(str, labels)) if len(labels) <= 4 else f"{len(labels)} classes"
+
+
+def covariate_tables(data: Dataset, result: Result, cv: Any, random_state: Any) -> list:
+    """Scores of the images beside those of the covariates alone, on the same folds; none without.
+
+    In the form of the report's tables.
+    """
+    if data.covariates is None:
+        return []
+    blank = DummyClassifier() if result.task == "classification" else DummyRegressor()
+    alone = compare_with_covariates(
+        blank,
+        data.X[:, :1],  # only the decoder of the covariates is wanted here
+        data.y,
+        data.covariates,
+        data.groups,
+        cv,
+        random_state=random_state,
+        audited=result.findings,
+    ).covariates
+    rows = [
+        ["images, covariates regressed out", *map(decimals, result.pooled().values())],
+        ["covariates alone", *map(decimals, alone.pooled().values())],
+    ]
+    table = {
+        "caption": f"Images beside the covariates {', '.join(data.covariates.columns)}",
+        "columns": ["decoded from", *(name.replace("_", " ") for name in result.score_names)],
+        "rows": rows,
+    }
+    return [table]

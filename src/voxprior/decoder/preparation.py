@@ -1,0 +1,97 @@
+"""What validation sees of a data set: the estimator that is fitted in every fold, and its rows.
+
+Every way to a number goes through `prepared`: fitting, evaluation, permutation tests, learning
+curves and comparisons, from Python and from the command line.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from voxprior import registry
+from voxprior.errors import InputError
+from voxprior.images import Dataset, ImageSpace, scaled_by_training
+from voxprior.validation.covariates import (
+    CovariateCoding,
+    CovariateRemoval,
+    covariate_matrix,
+    with_covariates,
+)
+
+# The model where none is named.
+DEFAULT = "sharing"
+
+
+class Prepared(NamedTuple):
+    """An estimator and the rows it is fitted to."""
+
+    estimator: Any
+    X: np.ndarray
+
+
+def prepared(estimator: Any, data: Dataset) -> Prepared:
+    """Copy of an estimator that does what the data ask for, and the rows it takes.
+
+    It knows where the voxels are, scales them by the training scans where that is due, and takes
+    out the effect of covariates, which are the last columns of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior import GPClassifier, VoxelSpace
+    >>> from voxprior.decoder import prepared
+    >>> from voxprior.images import Dataset
+    >>> from voxprior.validation import cross_validate
+    >>> X = np.random.default_rng(0).normal(size=(8, 27)).astype("f4")
+    >>> data = Dataset(X, np.tile(["a", "b"], 4), VoxelSpace.grid((3, 3, 3)))
+    >>> model, rows = prepared(GPClassifier(), data)
+    >>> len(cross_validate(model, rows, data.y).scores)
+    4
+    """
+    model = clone(named(estimator))
+    if estimator is None or isinstance(estimator, str):
+        registry.check_kind(model, data.y, name_of(estimator))
+    unset = {
+        name: data.space
+        for name, value in model.get_params(deep=True).items()
+        if value is None and name.split("__")[-1] == "space"
+    }
+    model.set_params(**unset)
+    if data.standardize == "train":
+        model = scaled_by_training(model)
+    if data.covariates is None:
+        return Prepared(model, data.X)
+    removal = CovariateRemoval(len(CovariateCoding.of(data.covariates).columns))
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    rows = with_covariates(data.X, covariate_matrix(data.covariates)[0])
+    return Prepared(make_pipeline(removal, *steps), rows)
+
+
+def named(estimator: Any) -> Any:
+    """Estimator that a name stands for; one that is given is returned as it is."""
+    if estimator is None or isinstance(estimator, str):
+        return registry.model(estimator or DEFAULT).make()
+    return estimator
+
+
+def name_of(estimator: Any) -> str:
+    """What users call an estimator: its name in the registry, else that of its class."""
+    if estimator is None or isinstance(estimator, str):
+        return estimator or DEFAULT
+    known = registry.model_of(estimator)
+    return type(estimator).__name__ if known is None else known.name
+
+
+def image_space(path: Any, state: dict[str, Any]) -> ImageSpace:
+    """Build the reader of images again; its mask and affine must match their fingerprint."""
+    try:
+        images = ImageSpace.from_dict(state["images"])
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: holds images that are not what they should be") from error
+    if images.space.digest != state["digest"]:
+        raise InputError(f"{path}: holds a mask or affine that does not match its fingerprint")
+    return images

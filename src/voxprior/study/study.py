@@ -1,0 +1,386 @@
+"""A study: every participant decoded alone, then the group, in BIDS derivatives layout.
+
+    <out>/dataset_description.json
+    <out>/sub-01/func/sub-01_<name>_report.html, .._result.json, .._predictions.tsv, ...
+    <out>/group/<name>_report.html, .._secondlevel.tsv, ...
+
+A participant who is finished with the same settings is not run again: ``.._decoding.json`` holds
+all that decides the outcome and is written last.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from scipy.stats import ttest_1samp
+
+from voxprior import __version__
+from voxprior.decoder import Decoder, Decoding, Naming
+from voxprior.decoder.comparison import decimals, summary_of
+from voxprior.decoder.decoding import subject
+from voxprior.decoder.preparation import DEFAULT, name_of
+from voxprior.errors import InputError, InputWarning, option
+from voxprior.images import Dataset, load_runs
+from voxprior.images.findings import repetition_findings
+from voxprior.output import FINISHED, Clock, is_log, output_files
+from voxprior.report.summary import chance_level
+from voxprior.study.derivatives import Run, find_derivatives, find_runs, find_subjects
+from voxprior.validation import Result
+from voxprior.validation.result import plain, score_predictions, write_whole
+
+BIDS_VERSION = "1.9.0"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs by participant, and all that decides how they are decoded.
+
+    Attributes
+    ----------
+    runs : dict of str to list of Run
+        By label of the participant, without ``sub-``.
+    out : Path
+        Output folder.
+    name : str
+        What files are called by, as in ``task-faces_space-MNI152_desc-gp``.
+    model : str
+        What the model is called.
+    decoder : Decoder
+        Model, workers and seed.
+    reading : dict
+        Keywords of `voxprior.images.load_runs`: conditions, delay, confounds, smoothing_fwhm, ...
+    cv, allow, permutations
+        As in `Decoder.decode`.
+    progress : callable or None
+        Called with a line on each participant.
+
+    Examples
+    --------
+    >>> from voxprior.study import Study
+    >>> study = Study.from_bids("study", "out", task="faces", delay=5)  # doctest: +SKIP
+    >>> study.decode_participants()  # doctest: +SKIP
+    >>> study.decode_group()["second_level"]  # doctest: +SKIP
+    """
+
+    runs: dict[str, list[Run]]
+    out: Path
+    name: str
+    model: str = DEFAULT
+    decoder: Decoder = field(default_factory=Decoder)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    cv: Any = None
+    allow: Sequence[str] = ()
+    permutations: int = 0
+    progress: Callable[[str], None] | None = None
+
+    @classmethod
+    def from_bids(
+        cls,
+        bids: Path | str,
+        out: Path | str,
+        *,
+        task: str,
+        decoder: Decoder | None = None,
+        derivatives: Path | str | None = None,
+        space: str = "MNI152NLin2009cAsym",
+        participants: Sequence[str] = (),
+        cv: Any = None,
+        allow: Sequence[str] = (),
+        permutations: int = 0,
+        progress: Callable[[str], None] | None = None,
+        model: str | None = None,
+        **reading: Any,
+    ) -> Study:
+        """Find the runs of a BIDS folder and its fMRIPrep derivatives.
+
+        Parameters
+        ----------
+        bids : path
+            BIDS folder, which has the events tables.
+        out : path
+            Output folder.
+        task : str
+            Task, without ``task-``.
+        decoder : Decoder, optional
+            Model, workers and seed; the default model if absent.
+        derivatives : path, optional
+            fMRIPrep's output; ``<bids>/derivatives/fmriprep`` if absent.
+        space : str
+            Space of the images; ``MNI152NLin2009cAsym:res-2`` to name a grid.
+        participants : sequence of str
+            Labels; all if absent.
+        model : str, optional
+            What the model is called; its name in the registry by default.
+        cv, allow, permutations, progress, **reading
+            As in the class.
+        """
+        bids = Path(bids)
+        folder = find_derivatives(bids, None if derivatives is None else Path(derivatives))
+        labels = find_subjects(folder, list(participants))
+        runs = {label: find_runs(bids, folder, label, task, space) for label in labels}
+        decoder = Decoder() if decoder is None else decoder
+        model = model or name_of(decoder.estimator)
+        name = f"task-{task}_space-{space.replace(':', '_')}_desc-{model.replace('-', '')}"
+        settings: dict[str, Any] = {"cv": cv, "allow": allow, "permutations": permutations}
+        return cls(runs, Path(out), name, model, decoder, reading, progress=progress, **settings)
+
+    # ---------------------------------------------------------------- each participant alone
+
+    def decode_participants(self) -> dict[str, Any]:
+        """Decode every participant alone; those finished with the same settings are kept.
+
+        Returns
+        -------
+        dict
+            Scores by participant, in JSON's types.
+        """
+        self._describe()
+        found = {}
+        for label, runs in self.runs.items():
+            if len(runs) == 1 and self.cv in (None, "auto"):
+                raise InputError(
+                    f"sub-{label}: has one run, so none can be held out",
+                    remedy=f"Give another split, {option('cv')}",
+                )
+            folder, naming = self._place(label)
+            if self._finished(folder / naming.file("decoding.json"), runs):
+                self._tell(f"sub-{label}: finished before with these settings, kept")
+            else:
+                self._tell(f"sub-{label}: {len(runs)} runs")
+                self._decode(folder, naming, runs, title=f"sub-{label}")
+            result = Result.from_json(folder / naming.file("result.json"))
+            found[f"sub-{label}"] = summary_of(result)
+        return {"level": "participant", "participants": found, "folder": str(self.out)}
+
+    def read(self, runs: list[Run], groups: list[str] | None = None) -> Dataset:
+        """Read runs and cut them into trials."""
+        times = {run.t_r for run in runs}
+        masks = [str(run.mask) for run in runs if run.mask is not None]
+        given = dict(self.reading)
+        t_r = given.pop("t_r", None)
+        # Where the files beside the images differ, each image's header says its own.
+        settings = {"t_r": t_r or (times.pop() if len(times) == 1 else None), "groups": groups}
+        if given.get("mask") is None and len(masks) == len(runs):
+            given["mask"] = masks
+        events = [str(run.events) for run in runs]
+        data = load_runs([str(run.bold) for run in runs], events, **settings, **given)
+        if t_r or "repetition-time" in dict(data.findings):
+            return data
+        found = repetition_findings([run.t_r for run in runs], [run.bold.name for run in runs])
+        return replace(data, findings=(*found, *data.findings))
+
+    def _decode(
+        self,
+        folder: Path,
+        naming: Naming,
+        runs: list[Run],
+        title: str,
+        groups: list[str] | None = None,
+        beside: Callable[[Result], list[dict[str, Any]]] | None = None,
+        write_more: Callable[[Result, Path], None] | None = None,
+    ) -> Result:
+        """Read, decode and write runs; the file of settings comes last."""
+        clock, sign = Clock(), naming.file("decoding.json")
+        with output_files(folder, naming.prefix.strip("_"), sign) as work:
+            with clock.phase("reading images", show=bool(self.decoder.verbose)):
+                data = self.read(runs, groups)
+            if data.dropped:
+                told = f"{title}: {len(data.dropped)} trials left out: {data.dropped[0]}"
+                warnings.warn(InputWarning(told), stacklevel=3)
+            done: Decoding = self.decoder.decode(
+                data,
+                cv=self.cv,
+                allow=self.allow,
+                permutations=self.permutations,
+                title=f"{title}, {self.model}: {subject(data)}",
+                beside=beside,
+                folder=work / FINISHED,
+                clock=clock,
+            )
+            done.write(work, naming)
+            if write_more is not None:
+                write_more(done.result, work)
+            (work / sign).write_text(json.dumps(self.settings(runs), indent=1), "utf-8")
+        return done.result
+
+    def settings(self, runs: list[Run]) -> dict[str, Any]:
+        """All that decides the outcome, in JSON's types; equal settings, equal outcome."""
+        files = [file for run in runs for file in (run.bold, run.mask, run.events) if file]
+        estimator = self.decoder.estimator
+        parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+        return plain(
+            {
+                "Description": f"Decoding of task trials by the model '{self.model}'",
+                "Sources": [str(file) for file in files],
+                "SourceStates": [[file.stat().st_size, file.stat().st_mtime_ns] for file in files],
+                "Reading": {k: _readable(v) for k, v in sorted(self.reading.items())},
+                "Split": _readable(self.cv),
+                "Allow": list(self.allow),
+                "Permutations": self.permutations,
+                "Seed": self.decoder.random_state,
+                "Model": self.model,
+                "Parameters": {k: repr(v) for k, v in sorted(parameters.items())},
+                "Version": __version__,
+            }
+        )
+
+    def _finished(self, path: Path, runs: list[Run]) -> bool:
+        """Whether the outcome of these very settings is there."""
+        return path.is_file() and json.loads(path.read_text("utf-8")) == self.settings(runs)
+
+    def _place(self, label: str) -> tuple[Path, Naming]:
+        """Folder and names of a participant's files."""
+        start = f"sub-{label}_{self.name}_"
+        return self.out / f"sub-{label}" / "func", Naming(start, f"{start}stat-{{}}_statmap", "")
+
+    def _result(self, label: str) -> Result | None:
+        """What was found of a participant alone, if anything was."""
+        folder, naming = self._place(label)
+        path = folder / naming.file("result.json")
+        return Result.from_json(path) if path.is_file() else None
+
+    def _tell(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(text)
+
+    # ---------------------------------------------------------------- the group
+
+    def decode_group(self) -> dict[str, Any]:
+        """Train on all participants but one, test on that one, and put both numbers into a table.
+
+        Returns
+        -------
+        dict
+            Scores, and the tests of the second level, in JSON's types.
+        """
+        if len(self.runs) < 2:
+            raise InputError(
+                "The group level compares participants",
+                expected="at least 2",
+                got=str(len(self.runs)),
+            )
+        self._describe()
+        start = f"{self.name}_"
+        naming = Naming(start, f"{start}stat-{{}}_statmap", "")
+        result = self._decode(
+            self.out / "group",
+            naming,
+            [run for of_one in self.runs.values() for run in of_one],
+            title=f"{len(self.runs)} participants",
+            groups=[f"sub-{label}" for label, of_one in self.runs.items() for _ in of_one],
+            beside=lambda result: [_as_table(self.second_level(result))],
+            write_more=lambda result, work: _write_tests(
+                self.second_level(result), work, naming.file("secondlevel")
+            ),
+        )
+        tests = group_tests(self.second_level(result))
+        found = {"level": "group", **summary_of(result), "second_level": tests}
+        return found | {"folder": str(self.out)}
+
+    def second_level(self, result: Result) -> pd.DataFrame:
+        """One row per participant: scores within (held-out runs), and between (held out itself)."""
+        score, rows = result.score_names[0], []
+        for label in self.runs:
+            tested = result.predictions[result.predictions["group"] == f"sub-{label}"]
+            own = self._result(label)
+            rows.append(
+                {
+                    "participant_id": f"sub-{label}",
+                    "n_trials": tested["sample"].nunique(),
+                    "score": score,
+                    "within": float("nan") if own is None else own.pooled()[score],
+                    "between": score_predictions(tested, result.task, result.classes)[score],
+                    "chance": chance_level(result, score),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def _describe(self) -> None:
+        """Write dataset_description.json, which makes the folder a BIDS derivative.
+
+        One that is there stays as it is, since people add to it; one of another program is refused.
+        """
+        path = self.out / "dataset_description.json"
+        if self.out.is_dir() and not all(map(is_log, self.out.iterdir())):
+            if not _generated_by_us(path):
+                raise InputError(
+                    f"{self.out}: is not empty and holds no {path.name} of voxprior",
+                    remedy="Choose another folder",
+                )
+            return
+        content = {
+            "Name": "voxprior: decoding",
+            "BIDSVersion": BIDS_VERSION,
+            "DatasetType": "derivative",
+            "GeneratedBy": [{"Name": "voxprior", "Version": __version__}],
+        }
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(content, indent=1))
+        except OSError as error:
+            raise OSError(f"{self.out}: cannot be written ({error.strerror}).") from error
+
+
+def group_tests(table: pd.DataFrame) -> dict[str, Any]:
+    """Mean over participants against chance, by a one-sided t-test, of both columns.
+
+    It says that the mean is above chance, not that most participants show the effect.
+    """
+    tests = {}
+    for column in ("within", "between"):
+        gains = (table[column] - table["chance"]).dropna()
+        test = {"n": len(gains), "mean": table[column].mean(), "sd": table[column].std()}
+        if len(gains) > 1 and gains.std() > 0:
+            t, p = ttest_1samp(gains, 0.0, alternative="greater")
+            test |= {"t": float(t), "p": float(p)}
+        tests[column] = test
+    chance = float(table["chance"].iloc[0])
+    return plain({"score": table["score"].iloc[0], "chance": chance, **tests})
+
+
+def _write_tests(table: pd.DataFrame, work: Path, name: str) -> None:
+    options: dict[str, Any] = {"float_format": "%.6g", "na_rep": "n/a"}
+    table.to_csv(work / f"{name}.tsv", sep="\t", index=False, **options)
+    (work / f"{name}.json").write_text(json.dumps(group_tests(table), indent=1), "utf-8")
+
+
+def _as_table(table: pd.DataFrame) -> dict[str, Any]:
+    rows = [
+        [
+            row["participant_id"],
+            str(row["n_trials"]),
+            *map(decimals, (row["within"], row["between"])),
+        ]
+        for row in table.to_dict("records")
+    ]
+    return {
+        "caption": f"{table['score'].iloc[0].replace('_', ' ')} of every participant: on held-out "
+        "runs of their own, and held out from the others",
+        "columns": ["participant", "trials", "within", "between"],
+        "rows": rows,
+    }
+
+
+def _generated_by_us(path: Path) -> bool:
+    try:
+        makers = json.loads(path.read_text("utf-8"))["GeneratedBy"]
+        return any(maker["Name"] == "voxprior" for maker in makers)
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+
+
+def _readable(value: Any) -> Any:
+    """A setting as JSON can hold it; objects by their representation."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): _readable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(v) for v in value]
+    return str(value)
