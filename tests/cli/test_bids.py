@@ -1,51 +1,14 @@
 import json
-import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from voxprior.study import find_derivatives, find_runs, find_subjects
 from voxprior.study.study import group_tests
 from voxprior.validation import Result
 
 SPACE = "MNI152NLin2009cAsym"
 COMMON = ["--task", "faces", "--conditions", "face", "house", "--model", "logistic"]
-
-
-def test_runs_are_found_by_name(bids):
-    folder = find_derivatives(bids, None)
-    assert folder == bids / "derivatives" / "fmriprep"
-    assert find_subjects(folder, []) == ["01", "02", "03"]
-    assert find_subjects(folder, ["sub-02"]) == ["02"]
-    runs = find_runs(bids, folder, "01", "faces", SPACE)
-    assert [run.bold.name.split("_")[2] for run in runs] == ["run-1", "run-2", "run-3"]
-    assert all(run.mask.name.endswith("_desc-brain_mask.nii.gz") for run in runs)
-    assert [run.events.name for run in runs] == [
-        f"sub-01_task-faces_run-{n}_events.tsv" for n in (1, 2, 3)
-    ]
-    assert {run.t_r for run in runs} == {2.0}
-
-
-def test_sessions_shared_events_and_resolutions(bids):
-    folder = find_derivatives(bids, None)
-    func = folder / "sub-01" / "func"
-    session = folder / "sub-04" / "ses-a" / "func"
-    session.mkdir(parents=True)
-    bold = next(func.glob("*run-1*_bold.nii.gz"))
-    name = f"sub-04_ses-a_task-faces_space-{SPACE}_res-2_desc-preproc_bold.nii.gz"
-    shutil.copy(bold, session / name)
-    with pytest.raises(FileNotFoundError, match=r"sub-04_ses-a_task-faces_events.tsv"):
-        find_runs(bids, folder, "04", "faces", SPACE)
-    shared = bids / "task-faces_events.tsv"
-    shared.write_text("onset\tduration\n")
-    (run,) = find_runs(bids, folder, "04", "faces", f"{SPACE}:res-2")
-    assert run.events == shared
-    assert run.mask is None
-    assert run.t_r is None
-    shutil.copy(bold, session / name.replace("res-2", "res-1"))
-    with pytest.raises(ValueError, match="say more in --space"):
-        find_runs(bids, folder, "04", "faces", SPACE)
 
 
 def test_each_participant_then_the_group(run, bids, tmp_path):
@@ -122,7 +85,9 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     assert "no such BIDS folder" in refused("bids", tmp_path / "no", out, "group", *COMMON)
     assert "Tasks there: faces" in refused(*fixed, "--task", "rest")
     assert f"Spaces there: {SPACE}" in refused(*fixed, *COMMON, "--space", "T1w")
-    assert "which has 01, 02, 03" in refused(*fixed, *COMMON, "--participant-label", "9")
+    assert "--participant-label among 01, 02, 03" in refused(
+        *fixed, *COMMON, "--participant-label", "9"
+    )
     assert "--derivatives" in refused(*fixed, *COMMON, "--derivatives", tmp_path / "no")
     assert "no model 'best'" in refused(*fixed, "--task", "faces", "--model", "best")
     assert not out.exists()

@@ -31,6 +31,7 @@ CALLED = {
     "n_jobs": "jobs",
     "n_permutations": "permutations",
     "n_repeats": "repeats",
+    "participants": "participant_label",
     "random_state": "seed",
     "smoothing_fwhm": "smoothing",
     "table": "labels",

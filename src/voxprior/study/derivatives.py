@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+from voxprior.errors import InputError, option
+
 # What tells two runs of a subject apart; space, resolution and description come on top.
 RUN_ENTITIES = ("sub", "ses", "task", "acq", "ce", "rec", "dir", "run", "echo")
 
@@ -40,9 +42,9 @@ def find_derivatives(bids: Path, given: Path | None) -> Path:
     for folder in [given] if given else [bids / "derivatives" / "fmriprep", bids / "derivatives"]:
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(
-        f"{given or bids / 'derivatives'}: no such folder. Say with --derivatives where fMRIPrep's "
-        "output is."
+    raise InputError(
+        f"{given or bids / 'derivatives'}: no such folder",
+        remedy=f"Say where fMRIPrep's output is, {option('derivatives')}",
     )
 
 
@@ -54,9 +56,9 @@ def find_subjects(derivatives: Path, wanted: list[str]) -> list[str]:
     labels = [label.removeprefix("sub-") for label in wanted] or there
     absent = [label for label in labels if label not in there]
     if absent:
-        raise ValueError(
-            f"--participant-label {','.join(absent)}: not in {derivatives}, which has "
-            f"{', '.join(there)}."
+        raise InputError(
+            f"{derivatives}: has no participants {', '.join(absent)}",
+            expected=f"{option('participants')} among {', '.join(there)}",
         )
     return labels
 
@@ -121,7 +123,7 @@ def _repetition(bold: Path) -> float | None:
     try:
         return json.loads(beside.read_text("utf-8")).get("RepetitionTime")
     except json.JSONDecodeError as error:
-        raise ValueError(f"{beside}: is no JSON ({error}).") from error
+        raise InputError(f"{beside}: is not JSON ({error})") from error
 
 
 def _check_unique(runs: list[Run]) -> None:
@@ -130,8 +132,8 @@ def _check_unique(runs: list[Run]) -> None:
         known = entities(run.bold)
         key = tuple(known.get(name) for name in RUN_ENTITIES)
         if key in seen:
-            raise ValueError(
-                f"{run.bold.name} and {seen[key].name} are the same run: say more in --space, for "
-                "instance MNI152NLin2009cAsym:res-2."
+            raise InputError(
+                f"{run.bold.name} and {seen[key].name} are the same run",
+                remedy=f"Say more in {option('space')}, for instance MNI152NLin2009cAsym:res-2",
             )
         seen[key] = run.bold

@@ -1,0 +1,103 @@
+"""Many participants from Python: runs by name, each one alone, the group."""
+
+import shutil
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from voxprior import Decoder
+from voxprior.study import Study, find_derivatives, find_runs, find_subjects
+from voxprior.validation import Result
+
+SPACE = "MNI152NLin2009cAsym"
+
+
+def test_runs_are_found_by_name(bids):
+    folder = find_derivatives(bids, None)
+    assert folder == bids / "derivatives" / "fmriprep"
+    assert find_subjects(folder, []) == ["01", "02", "03"]
+    assert find_subjects(folder, ["sub-02"]) == ["02"]
+    runs = find_runs(bids, folder, "01", "faces", SPACE)
+    assert [run.bold.name.split("_")[2] for run in runs] == ["run-1", "run-2", "run-3"]
+    assert all(run.mask.name.endswith("_desc-brain_mask.nii.gz") for run in runs)
+    assert [run.events.name for run in runs] == [
+        f"sub-01_task-faces_run-{n}_events.tsv" for n in (1, 2, 3)
+    ]
+    assert {run.t_r for run in runs} == {2.0}
+
+
+def test_sessions_shared_events_and_resolutions(bids):
+    folder = find_derivatives(bids, None)
+    func = folder / "sub-01" / "func"
+    session = folder / "sub-04" / "ses-a" / "func"
+    session.mkdir(parents=True)
+    bold = next(func.glob("*run-1*_bold.nii.gz"))
+    name = f"sub-04_ses-a_task-faces_space-{SPACE}_res-2_desc-preproc_bold.nii.gz"
+    shutil.copy(bold, session / name)
+    with pytest.raises(FileNotFoundError, match=r"sub-04_ses-a_task-faces_events.tsv"):
+        find_runs(bids, folder, "04", "faces", SPACE)
+    shared = bids / "task-faces_events.tsv"
+    shared.write_text("onset\tduration\n")
+    (run,) = find_runs(bids, folder, "04", "faces", f"{SPACE}:res-2")
+    assert run.events == shared
+    assert run.mask is None
+    assert run.t_r is None
+    shutil.copy(bold, session / name.replace("res-2", "res-1"))
+    with pytest.raises(ValueError, match="Say more in space"):
+        find_runs(bids, folder, "04", "faces", SPACE)
+
+
+def study_of(bids, out, **changes):
+    settings = {"task": "faces", "conditions": ["face", "house"], "decoder": Decoder("logistic")}
+    return Study.from_bids(bids, out, **settings | changes)
+
+
+def test_python_and_the_command_find_the_same(run, bids, tmp_path, bare_report):
+    by_python, by_command = tmp_path / "python", tmp_path / "command"
+    said = []
+    study = study_of(bids, by_python, progress=said.append)
+    alone = study.decode_participants()
+    group = study.decode_group()
+    assert said == [f"sub-0{n}: 3 runs" for n in (1, 2, 3)]
+    options = ["--task", "faces", "--conditions", "face", "house", "--model", "logistic"]
+    for level in ("participant", "group"):
+        assert run("bids", bids, by_command, level, *options).exit_code == 0
+    results = sorted(path.relative_to(by_python) for path in by_python.rglob("*_result.json"))
+    assert len(results) == 4
+    for path in results:
+        pair = (Result.from_json(folder / path) for folder in (by_python, by_command))
+        first, second = pair
+        assert first.equals(second), path
+    name = f"group/task-faces_space-{SPACE}_desc-logistic_secondlevel.tsv"
+    assert (by_python / name).read_bytes() == (by_command / name).read_bytes()
+    assert set(alone["participants"]) == {"sub-01", "sub-02", "sub-03"}
+    assert group["second_level"]["between"]["n"] == 3
+
+
+def test_the_finished_are_kept_until_a_setting_changes(bids, tmp_path, bare_report):
+    said = []
+    settings = {"progress": said.append, "participants": ["01"]}
+    for estimator in (LogisticRegression(), LogisticRegression(), LogisticRegression(C=0.1)):
+        study_of(
+            bids, tmp_path / "out", decoder=Decoder(estimator), **settings
+        ).decode_participants()
+    kept = "sub-01: finished before with these settings, kept"
+    assert said == ["sub-01: 3 runs", kept, "sub-01: 3 runs"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"participants": ["09"]}, r"participants 09.*Expected participants among 01"),
+        ({"derivatives": "nowhere"}, "Say where fMRIPrep's output is, derivatives"),
+        ({"task": "houses"}, "no preprocessed run of task 'houses'"),
+    ],
+)
+def test_what_is_not_there_is_said(bids, tmp_path, settings, words):
+    with pytest.raises((ValueError, FileNotFoundError), match=words):
+        study_of(bids, tmp_path, **settings)
+
+
+def test_one_participant_is_no_group(bids, tmp_path):
+    with pytest.raises(ValueError, match="at least 2, got 1"):
+        study_of(bids, tmp_path, participants=["01"]).decode_group()
