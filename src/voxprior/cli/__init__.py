@@ -1,4 +1,4 @@
-"""The command line: argv to calls, one file a command; heavy imports happen inside commands."""
+"""The command line: argv to calls, one file per command; heavy imports happen inside commands."""
 
 import signal
 

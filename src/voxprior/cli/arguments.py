@@ -77,16 +77,16 @@ class ManyValues(typer.core.TyperCommand):
 
 def _repeated(args: list[str], repeatable: set[str]) -> list[str]:
     written: list[str] = []
-    option, due = "", False
+    option, waiting = "", False
     for word in args:
         if word in repeatable:
-            option, due = word, True
-        elif word.startswith("-") and not due:
+            option, waiting = word, True
+        elif word.startswith("-") and not waiting:
             option = ""
-        elif option and not due:
+        elif option and not waiting:
             written.append(option)
         else:
-            due = False
+            waiting = False
         written.append(word)
     return written
 
@@ -119,7 +119,7 @@ def files(values: list[str]) -> list[str]:
 def parameters(config: Path | None, changes: list[str] | None = None) -> dict[str, Any]:
     """Read a TOML or JSON file of parameters, then apply ``name=value`` changes.
 
-    Values are read as Python literals; what is none stays text.
+    Values are read as Python literals; what is not one stays text.
 
     >>> parameters(None, ["radius=2.5", "variances=median"])
     {'radius': 2.5, 'variances': 'median'}

@@ -1,4 +1,4 @@
-"""``voxprior demo``: a brain decoded from two scans a class, by every family, in half a minute."""
+"""``voxprior demo``: a brain decoded from two scans per class, by every family."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for maps, picture and report.")
     ] = Path("voxprior-demo"),
-    scans: Annotated[int, typer.Option(min=2, help="Training scans a class.")] = 2,
+    scans: Annotated[int, typer.Option(min=2, help="Training scans per class.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated experiment.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -111,7 +111,7 @@ def _write_report(
 
     training = data.take(_fold(data, scans)[0])
     decoder = Decoder(name).fit(training)
-    title = f"{name}: a simulated brain from {scans} scans a class"
+    title = f"{name}: a simulated brain from {scans} scans per class"
     report = decoder.generate_report(result, title, training, names=(), caution=warned)
     report.save(out / PAGE)
 
@@ -150,8 +150,8 @@ def _print(
         table.add_row(row["model"], *numbers)
     console = PlainConsole()
     console.print(
-        f"A simulated brain of {data.space.n_voxels:,} voxels: {scans} scans a class to train, "
-        f"{TEST_SCANS} a class to test"
+        f"A simulated brain of {data.space.n_voxels:,} voxels: {scans} scans per class to train, "
+        f"{TEST_SCANS} per class to test"
     )
     console.print(table)
     console.print(warned)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
-    """Read what the options name: trials of runs, or one map a scan."""
+    """Read what the options name: trials of runs, or one map per scan."""
     from voxprior.images import load_maps
 
     _check_one_source(scans)
@@ -62,7 +62,7 @@ def read_runs(
 
 
 def _tables(values: list[str]) -> list[str]:
-    """List files that must exist: a name that is none would be taken for a label."""
+    """List files that must exist: what is not a file would be taken for a label."""
     found = files(values)
     for name in found:
         if not Path(name).is_file():

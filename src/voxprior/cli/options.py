@@ -11,7 +11,7 @@ import typer
 from voxprior.cli.arguments import files, names
 from voxprior.registry import split_names
 
-LABELS, RUNS, PREPARING = "Scans of maps", "Scans of runs", "Preparation"
+LABELS, RUNS, PREPARING = "Labels of maps", "Labels of runs", "Preparation"
 
 
 def _option(panel: str, text: str, *flags: str) -> Any:
@@ -20,7 +20,7 @@ def _option(panel: str, text: str, *flags: str) -> Any:
 
 ImageFiles = Annotated[
     list[str],
-    typer.Argument(help="Image files or quoted patterns: one 3-D map a scan, or 4-D runs."),
+    typer.Argument(help="Image files or quoted patterns: one 3-D map per scan, or 4-D runs."),
 ]
 
 
@@ -38,7 +38,7 @@ class Scans:
         _option(PREPARING, "Mesh of GIFTI images: fsaverage5 and the like, or two mesh files."),
     ] = None
     labels: Annotated[
-        Path | None, _option(LABELS, "Table (TSV, CSV) with one row a file or subject.")
+        Path | None, _option(LABELS, "Table (TSV, CSV) with one row per file or subject.")
     ] = None
     label: Annotated[
         str | None, _option(LABELS, "Column of the classes, or of the number to predict.")
@@ -54,11 +54,11 @@ class Scans:
         str, _option(LABELS, "Files without a row and rows without a file: raise or drop.")
     ] = "raise"
     events: Annotated[
-        list[str] | None, _option(RUNS, "BIDS events tables, one a run, in the order of the runs.")
+        list[str] | None, _option(RUNS, "BIDS events tables, one per run, in their order.")
     ] = None
     volume_labels: Annotated[
         list[str] | None,
-        _option(RUNS, "Text file with the label, and the run, of every volume; one an image."),
+        _option(RUNS, "Text file with the label, and the run, of every volume; one per image."),
     ] = None
 
 
@@ -67,7 +67,7 @@ class Trials:
     """How runs are cut into samples."""
 
     conditions: Annotated[
-        list[str] | None, _option(RUNS, "Scans to decode: face,house. All but rest by default.")
+        list[str] | None, _option(RUNS, "Labels to decode: face,house. All but rest by default.")
     ] = None
     unit: Annotated[
         str, _option(RUNS, "What a sample is: block (its mean), volume, or window.")
@@ -78,7 +78,7 @@ class Trials:
     ] = 0.0
     confounds: Annotated[
         list[str] | None,
-        _option(RUNS, "fMRIPrep noise to take out, motion,wm_csf,scrub, or tables, one a run."),
+        _option(RUNS, "fMRIPrep noise to take out, motion,wm_csf,scrub, or tables, one per run."),
     ] = None
 
     def settings(self) -> dict[str, Any]:

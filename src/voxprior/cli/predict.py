@@ -52,7 +52,8 @@ def predict(
     costs: Annotated[
         Path | None,
         typer.Option(
-            help="Table of costs: a row an action, a column a class.", rich_help_panel=DECIDING
+            help="Table of costs: one row per action, one column per class.",
+            rich_help_panel=DECIDING,
         ),
     ] = None,
     priors: Annotated[
@@ -80,9 +81,9 @@ def predict(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the classes (or numbers) of new images: a row a scan, with probabilities.
+    """Predict the classes (or numbers) of new images: one row per scan, with probabilities.
 
-    A 4-D run gives a row a volume; with --events or --volume-labels a row a trial, cut as in
+    A 4-D run gives one row per volume; with --events or --volume-labels one per trial, cut as in
     training.
 
     For instance:
@@ -157,7 +158,7 @@ def _with_covariates(data: Any, decoder: Any, path: Path, key: str | None) -> An
 
 
 def _predictions(decoder: Any, data: Any) -> Any:
-    """One row a scan: its name, the prediction, and the probability of each class."""
+    """One row per scan: its name, the prediction, and the probability of each class."""
     import pandas as pd
 
     table = pd.DataFrame({"scan": list(data.names), "prediction": decoder.predict(data)})
@@ -240,7 +241,7 @@ def _costs(path: Path, classes: Any) -> tuple[Any, list[str]]:
     table.columns = table.columns.map(str)
     if sorted(table.columns) != sorted(labels):
         raise ValueError(
-            f"{path}: after the actions, one column a class was expected: {', '.join(labels)}. "
+            f"{path}: after the actions, one column per class was expected: {', '.join(labels)}. "
             f"Got {', '.join(table.columns)}."
         )
     L = table[labels].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)

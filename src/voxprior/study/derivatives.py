@@ -72,8 +72,8 @@ def find_runs(bids: Path, derivatives: Path, subject: str, task: str, space: str
     images = sorted(folder.rglob(f"sub-{subject}_*_desc-preproc_bold.nii.gz"))
     of_task = [path for path in images if entities(path).get("task") == task]
     name, *more = space.split(":")
-    due = {"space": name} | dict(part.split("-", 1) for part in more)
-    found = [path for path in of_task if due.items() <= entities(path).items()]
+    wanted = {"space": name} | dict(part.split("-", 1) for part in more)
+    found = [path for path in of_task if wanted.items() <= entities(path).items()]
     if not found:
         _refuse(folder, images, of_task, task, space)
     runs = [_run(path, bids, subject) for path in found]
