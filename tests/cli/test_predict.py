@@ -154,7 +154,7 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     assert "no such table" in refused("predict", model, scans, "--costs", tmp_path / "absent.tsv")
     costs = tmp_path / "costs.tsv"
     costs.write_text("action\tsick\ntreat\t1\n")
-    assert "one column a class" in refused("predict", model, scans, "--costs", costs)
+    assert "one column per class" in refused("predict", model, scans, "--costs", costs)
     costs.write_text("action\till\twell\ntreat\t1\tx\n")
     assert "must be a number" in refused("predict", model, scans, "--costs", costs)
     costs.write_text("action\till\twell\nreject\t1\t1\n")

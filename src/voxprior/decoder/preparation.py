@@ -36,8 +36,8 @@ class Prepared(NamedTuple):
 def prepared(estimator: Any, data: Dataset) -> Prepared:
     """Copy of an estimator that does what the data ask for, and the rows it takes.
 
-    It knows where the voxels are, scales them by the training scans where nothing else did, and takes
-    out the effect of covariates, which are the last columns of the rows.
+    It knows where the voxels are, scales them by the training scans unless runs were standardised,
+    and takes out the effect of covariates, which are the last columns of the rows.
 
     Examples
     --------
