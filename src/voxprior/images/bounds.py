@@ -68,8 +68,6 @@ class Declared(NamedTuple):
         if self.end > most:
             there = f"{'at most ' if gzipped else ''}{most} there"
             raise damaged(name, f"{self.end} bytes expected by the header, {there}")
-        if not gzipped and size > self.end + self.tail:
-            raise damaged(name, self.trailing)
         check_memory(self.n_voxels, name)
 
     @property
