@@ -11,10 +11,12 @@ import numpy as np
 
 from voxprior.errors import InputError, InputTypeError, option
 
-__all__ = ["Cleaning", "check_number", "clean_run"]
+__all__ = ["Cleaning", "check_settings", "clean_run"]
 
 # Voxels cleaned at once in float64, so that a run is never held twice at double precision.
 VOXELS_AT_ONCE = 8192
+# Wider than a brain; the kernel of an absurd width would fill the memory.
+WIDEST_MM = 200.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Cleaning:
 
     def __post_init__(self) -> None:
         for name in ("t_r", "high_pass", "low_pass"):
-            check_number(name, getattr(self, name))
+            _check_number(name, getattr(self, name))
         if self.high_pass is not None and self.low_pass is not None:
             self._check_order()
         if self.t_r is not None:
@@ -82,7 +84,17 @@ class Cleaning:
         return self.high_pass is not None or self.low_pass is not None
 
 
-def check_number(name: str, value: Any, most: float = math.inf, zero: bool = False) -> None:
+def check_settings(smoothing_fwhm: Any = None, **settings: Any) -> Cleaning:
+    """Raise where a number cannot be, before anything is read; return how runs are cleaned.
+
+    Other parameters of `fit_image_space` are left to it.
+    """
+    _check_number("smoothing_fwhm", smoothing_fwhm, most=WIDEST_MM, zero=True)
+    names = ("detrend", "high_pass", "low_pass", "t_r")
+    return Cleaning(**{name: settings[name] for name in names if name in settings})
+
+
+def _check_number(name: str, value: Any, most: float = math.inf, zero: bool = False) -> None:
     """Raise unless an option is None or a finite number above 0 (or 0 itself) and up to `most`."""
     if value is None:
         return

@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from voxprior.errors import InputError, option
 from voxprior.images import masks, surfaces, volumes
-from voxprior.images.cleaning import Cleaning, check_number, clean_run
+from voxprior.images.cleaning import Cleaning, check_settings, clean_run
 from voxprior.images.findings import scan_findings, scan_scale, volume_names, warn_of_constant
 from voxprior.images.reading import Source, find_sources, is_surface, n_volumes
 from voxprior.images.standardize import choose, standardize, statistics
 from voxprior.space import VoxelSpace
 
-__all__ = ["ImageSpace", "RunRows", "check_settings", "fit_image_space", "warn_constant"]
-
-# Wider than a brain; the kernel of an absurd width would fill the memory.
-WIDEST_MM = 200.0
+__all__ = ["ImageSpace", "RunRows", "fit_image_space", "warn_constant"]
 
 
 @dataclass(frozen=True)
@@ -393,6 +391,8 @@ def fit_image_space(
         raise ValueError(
             "smoothing_fwhm is for volumes; smooth surface data along the mesh beforehand."
         )
+    if found.parts is None:
+        _check_smoothing(smoothing_fwhm, found.space)
     fitted = ImageSpace(
         found.space,
         found.parts,
@@ -407,14 +407,16 @@ def fit_image_space(
     return fitted
 
 
-def check_settings(smoothing_fwhm: Any = None, **settings: Any) -> Cleaning:
-    """Raise where a number cannot be, before anything is read; return how runs are cleaned.
-
-    Other parameters of `fit_image_space` are left to it.
-    """
-    check_number("smoothing_fwhm", smoothing_fwhm, most=WIDEST_MM, zero=True)
-    names = ("detrend", "high_pass", "low_pass", "t_r")
-    return Cleaning(**{name: settings[name] for name in names if name in settings})
+def _check_smoothing(fwhm: float | None, space: VoxelSpace) -> None:
+    """Refuse a kernel wider than the image: a voxel size is wrong, and it would take for ever."""
+    affine = np.eye(4) if space.affine is None else np.asarray(space.affine)
+    sizes = np.sqrt((affine[:3, :3] ** 2).sum(axis=0))
+    widest = float((sizes * space.shape).max())
+    if fwhm and fwhm > widest:
+        raise InputError(
+            f"{option('smoothing_fwhm', fwhm)} is wider than the images, {widest:.3g} mm",
+            remedy="Check the voxel size in the headers",
+        )
 
 
 def _check_filters(cleaning: Cleaning, sources: list[Source]) -> None:

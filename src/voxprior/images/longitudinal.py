@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from voxprior.images.cleaning import check_settings
 from voxprior.images.dataset import Dataset
 from voxprior.images.findings import scan_findings, scan_scale
 from voxprior.images.finite import read_where_finite
-from voxprior.images.imagespace import ImageSpace, check_settings, fit_image_space
+from voxprior.images.imagespace import ImageSpace, fit_image_space
 from voxprior.images.maps import label_sources
 from voxprior.images.reading import Source, find_sources, n_volumes
 from voxprior.images.tables import check_columns

@@ -8,15 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from voxprior.images.cleaning import check_settings
 from voxprior.images.dataset import Dataset
 from voxprior.images.findings import volume_names
 from voxprior.images.finite import read_where_finite
-from voxprior.images.imagespace import (
-    ImageSpace,
-    check_settings,
-    fit_image_space,
-    warn_constant,
-)
+from voxprior.images.imagespace import ImageSpace, fit_image_space, warn_constant
 from voxprior.images.reading import Source, find_sources, n_volumes, stem
 from voxprior.images.tables import check_columns, join_table
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import glob
 import gzip
+import logging
 import os
+import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,16 +97,35 @@ def load_volume(path: Path, name: str) -> Any:
         raise _unreadable(name, error) from error
     declared.check(name)
     try:
-        return nibabel.load(path)
+        with _remarks_as_warnings(name):
+            return nibabel.load(path)
     except Exception as error:
         raise _unreadable(name, error) from error
 
 
 def _unreadable(name: str, error: Exception) -> OSError:
+    why = f"unknown code {error}" if isinstance(error, KeyError) else str(error)
     return OSError(
-        f"{name}: cannot be read as an image ({str(error) or type(error).__name__}). The file is "
-        "damaged or not an image."
+        f"{name}: cannot be read as an image ({why or type(error).__name__}). The file is damaged "
+        "or not an image."
     )
+
+
+@contextmanager
+def _remarks_as_warnings(name: str) -> Iterator[None]:
+    """Warn of what nibabel mends in a header; it prints that by itself, at every look."""
+    from nibabel.imageglobals import logger
+
+    class Warn(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            warnings.warn(f"{name}: {record.getMessage()}", stacklevel=2)
+
+    own = logger.handlers
+    logger.handlers = [Warn()]
+    try:
+        yield
+    finally:
+        logger.handlers = own
 
 
 def array_of(image: Any, name: str) -> np.ndarray:

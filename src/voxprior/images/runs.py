@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from voxprior.errors import InputError, option
+from voxprior.images.cleaning import check_settings
 from voxprior.images.confounds import confounds_of
 from voxprior.images.dataset import Dataset
 from voxprior.images.findings import listed, repetition_findings, warn_of_constant
 from voxprior.images.finite import read_where_finite
-from voxprior.images.imagespace import ImageSpace, check_settings, fit_image_space
+from voxprior.images.imagespace import ImageSpace, fit_image_space
 from voxprior.images.reading import Source, find_sources, n_volumes, stem
 from voxprior.images.trials import (
     UNITS,
