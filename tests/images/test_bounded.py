@@ -9,7 +9,7 @@ import pytest
 from scipy.io import savemat
 
 from voxprior.images import bounds, fit_image_space
-from voxprior.images.reading import array_of, find_sources
+from voxprior.images.sources import array_of, find_sources
 
 SHAPE = (10, 9, 8)
 KINDS = {
