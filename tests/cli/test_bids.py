@@ -94,7 +94,7 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     assert "Expected at least 2, got 1" in refused(
         "bids", bids, out, "group", *COMMON, "--participant-label", "01"
     )
-    assert "'cat' have no trial" in refused(
+    assert "--conditions cat: has no trial" in refused(
         *fixed, "--task", "faces", "--conditions", "cat", "face"
     )
     (tmp_path / "thesis").mkdir()

@@ -193,7 +193,7 @@ def test_bad_input_is_one_line(refused, study, runs, mask, maps, tmp_path):
     one = [runs / "run-1_bold.nii.gz", "--events", events[0], "--mask", mask, *out]
     assert "All scans are of one run" in refused("decode", *one, "--split", "groups")
     assert "--unit window" in refused("decode", *one, "--model", "few-shot")
-    assert "--window N" in refused("decode", *one, "--unit", "window")
+    assert "Give --window" in refused("decode", *one, "--unit", "window")
     assert "no column 'gruop'" in refused("decode", *study[:-1], "gruop", *out)
     assert "say which column" in refused("decode", *study[:-2], *out)
     assert "absent.nii.gz" in refused("decode", *study, "--mask", "absent.nii.gz", *out)

@@ -74,7 +74,7 @@ def test_runs(run, refused, runs, of_runs, tmp_path):
     pd.concat([events, events[:1]]).to_csv(runs / "run-3_events.tsv", sep="\t", index=False)
     line = refused("decode", *of_runs, *COMMON)
     assert "run-2_bold.nii.gz (2.5 s) (1 of 4 runs)" in line
-    assert "Give --t-r where" in line
+    assert "seconds are between volumes where the headers are wrong" in line
     assert "run-3_bold.nii.gz (1 in all)" in line
     assert line.endswith("--allow repetition-time,repeated-events")
     assert "repetition-time" not in refused("decode", *of_runs, *COMMON, "--t-r", 2)

@@ -26,6 +26,9 @@ from voxprior.errors import InputError, InputWarning, option
         (option("random_state", 1), "--seed 1"),
         (option("n_permutations"), "--permutations"),
         (option("cv"), "--split"),
+        (option("mesh"), "--surface"),
+        (option("labels"), "--volume-labels"),
+        (option("table", "labels.tsv"), "--labels labels.tsv"),
         (option("conditions", ["face", "house"]), "--conditions face,house"),
         (option("means", "all"), "--set means=all"),
         (option("l1_ratio", 0.5), "--set l1_ratio=0.5"),
@@ -65,10 +68,6 @@ def test_an_option_that_can_be_turned_off():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("or ask for resample=True.", "or ask for --resample."),
-        ("a mask (mask=None computes one)", "a mask (no --mask computes one)"),
-        ("Use standardize='train' or 'none'.", "Use --standardize train or 'none'."),
-        ("Or use unmatched='drop'.", "Or use --unmatched drop."),
         ("for instance with LeaveOneGroupOut.", "for instance with --split groups."),
         ("use calibration=None.", "use --set calibration=None."),
         ("leave it: --set whiten=False.", "leave it: --set whiten=False."),

@@ -9,7 +9,7 @@ import pytest
 from scipy.io import savemat
 
 from voxprior.images import bounds, fit_image_space
-from voxprior.images.reading import array_of, find_sources
+from voxprior.images.sources import array_of, find_sources
 
 SHAPE = (10, 9, 8)
 KINDS = {
@@ -275,3 +275,18 @@ def test_a_damaged_file_is_found_before_it_is_resampled(save):
     write_raw(other, raw(other) + bytes(10))
     with pytest.raises(OSError, match=r"other.nii.gz: .*trailing data"):
         images.transform(other)
+
+
+def test_what_nibabel_mends_in_a_header_is_a_warning(tmp_path, capfd):
+    path = write_raw(tmp_path / "x.nii", nifti({"pixdim": np.zeros(8)}))
+    with pytest.warns(UserWarning, match=r"x.nii: pixdim.* should be non-zero"):
+        read(path)
+    assert capfd.readouterr().err == ""
+
+
+def test_smoothing_wider_than_the_image_is_refused(save, rng):
+    """Voxels of a nanometre: the kernel would reach over millions of them."""
+    affine = np.diag([1e-6, 1e-6, 1e-6, 1])
+    maps = [save(rng.normal(size=SHAPE), f"{i}.nii.gz", affine=affine) for i in range(3)]
+    with pytest.raises(ValueError, match=r"smoothing_fwhm=5 is wider than the images, 1e-05 mm"):
+        fit_image_space(maps, smoothing_fwhm=5)

@@ -136,7 +136,7 @@ def test_one_volume_has_no_run_statistics(maps, run_path, mask_path):
     with pytest.raises(ValueError, match="needs 4-D runs"):
         fit_image_space(maps[0], standardize="run")
     images = fit_image_space(run_path, mask_path)
-    with pytest.raises(ValueError, match=r"sub-01_map.nii.gz: a 4-D run is due"):
+    with pytest.raises(ValueError, match=r"sub-01_map.nii.gz: is not a 4-D run"):
         images.transform(maps[0][0])
 
 

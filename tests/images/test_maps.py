@@ -27,7 +27,7 @@ def test_a_new_scan_is_read_the_same_way(maps, mask_path):
     assert new.y is None
     together = load_maps(paths, images=data.images)
     np.testing.assert_array_equal(new.X[0], together.X[5])
-    with pytest.raises(ValueError, match="leave out mask"):
+    with pytest.raises(ValueError, match="Leave out mask"):
         load_maps(paths, images=data.images, mask=mask_path)
 
 
@@ -71,9 +71,9 @@ def test_images_without_labels_and_labels_without_images(maps):
         load_maps(paths, list("aabbabc"))
     with pytest.raises(ValueError, match="6 images but 5 groups"):
         load_maps(paths, list("aabbab"), groups=range(5))
-    with pytest.raises(ValueError, match="give table= too"):
+    with pytest.raises(ValueError, match="Give table too"):
         load_maps(paths, label="dx")
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="given twice"):
         load_maps(paths, list("aabbab"), table=pd.DataFrame())
 
 
@@ -87,7 +87,9 @@ def test_constant_voxels_are_warned_about(maps, save, mask_path):
 
 def test_a_dataset_checks_its_lengths():
     space = VoxelSpace.grid((2, 2))
-    with pytest.raises(ValueError, match=r"shape \(2, 5\) and n_voxels = 4"):
+    with pytest.raises(ValueError, match=r"shape \(2, 5\) and 4 voxels"):
         Dataset(np.zeros((2, 5)), None, space)
-    with pytest.raises(ValueError, match=r"groups must have one entry a sample, 2. Got 3"):
+    with pytest.raises(
+        ValueError, match=r"groups must have one entry per sample. Expected 2, got 3"
+    ):
         Dataset(np.zeros((2, 4)), None, space, groups=np.zeros(3))

@@ -6,7 +6,7 @@ import pytest
 
 from voxprior import Decoder
 from voxprior.images import fit_image_space, load_differences, load_maps, load_runs, volumes
-from voxprior.images.finite import NotFiniteError
+from voxprior.images.findings import NotFiniteError
 
 SHAPE = (5, 4, 3)
 LABELS = ["rest", "rest", "face", "face", "rest", "rest", "house", "house", "rest", "rest"] * 2
@@ -98,15 +98,15 @@ class TestShrinking:
         assert np.ravel_multi_index((2, 1, 1), SHAPE) in lost
 
     def test_no_image_is_read_twice_without_need(self, maps, mask_path, monkeypatch):
-        read, load = [], volumes.array_of
+        read, load = [], volumes.volume_array
 
         def counted(image, name):
             read.append(name)
             return load(image, name)
 
-        monkeypatch.setattr(volumes, "array_of", counted)
+        monkeypatch.setattr(volumes, "volume_array", counted)
         assert load_maps(maps[0], mask=mask_path).notes == ()
-        assert read == [str(path) for path in maps[0]]
+        assert read == [str(path) for path in (mask_path, *maps[0])]
 
 
 class TestComputedMasks:
@@ -176,7 +176,7 @@ class TestTooMany:
         values = maps[1].copy()
         values[:, 2:] = np.nan
         paths = [save(v, p.name) for v, p in zip(values, maps[0])]
-        with pytest.raises(ValueError, match=r"8 of 12 .*Use a mask .* and 3 more\.$"):
+        with pytest.raises(ValueError, match=r"8 of 12 .*Give a mask .* and 3 more\.$"):
             load_maps(paths, mask=mask_path)
 
 

@@ -64,7 +64,7 @@ def test_what_can_be_is_taken():
 def test_filters_are_held_against_the_header_before_the_data(save, rng, monkeypatch):
     run = save(rng.normal(size=(4, 4, 3, 20)), "run.nii.gz", t_r=2.0)
     monkeypatch.setattr("voxprior.images.masks.array_of", None)  # no data may be read
-    monkeypatch.setattr("voxprior.images.volumes.array_of", None)
+    monkeypatch.setattr("voxprior.images.volumes.volume_array", None)
     with pytest.raises(InputError, match=r"run.nii.gz: low_pass=0.3 .* up to 0.25 Hz"):
         load_runs(run, labels=["a", "b"] * 10, low_pass=0.3)
 

@@ -107,7 +107,7 @@ def test_bad_surfaces(surface, tmp_path, maps):
         images.transform(maps[0][0])
     with pytest.raises(ValueError, match="all volumes or all surfaces"):
         fit_image_space([surfaces[0], maps[0][0]])
-    with pytest.raises(ValueError, match="smoothing_fwhm is for volumes"):
+    with pytest.raises(ValueError, match="smoothing_fwhm=3 is for volumes"):
         fit_image_space(surfaces, smoothing_fwhm=3)
     holes = surface(seed=9)
     holes.data.parts["left"][0] = np.nan
@@ -122,7 +122,7 @@ def test_bad_gifti_files(surface, tmp_path):
     with pytest.raises(OSError, match=r"lh.thickness.gii: cannot be read as surface data"):
         load_maps(broken, mesh=mesh)
     with pytest.raises(
-        ValueError, match=r"lh.thickness.gii: a GIFTI data file does not say .* mesh="
+        ValueError, match=r"lh.thickness.gii: a GIFTI data file does not say .* Give mesh"
     ):
         load_maps(broken)
     with pytest.raises(OSError, match=r"The mesh .*none.gii.* cannot be read"):

@@ -10,7 +10,7 @@ from voxprior.images.trials import (
     Block,
     blocks_of_events,
     blocks_of_labels,
-    cut,
+    cut_trials,
     read_volume_labels,
     rest_volumes,
 )
@@ -105,10 +105,12 @@ def test_attribute_files(tmp_path, text):
 def test_attribute_files_without_labels(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("runs,other\n0,1\n")
-    with pytest.raises(ValueError, match=r"labels.csv: no label column"):
+    with pytest.raises(ValueError, match=r"labels.csv: has no column of labels"):
         read_volume_labels(path, 1)
     path.write_text("1,2,3\n")
-    with pytest.raises(ValueError, match=r"labels.csv: expected one or two columns"):
+    with pytest.raises(
+        ValueError, match=r"labels.csv: is not a file of labels. Expected one or two columns"
+    ):
         read_volume_labels(path, 1)
     with pytest.raises(ValueError, match="1 volumes have no label"):
         read_volume_labels(pd.DataFrame({"labels": ["a", None]}), 2)
@@ -124,7 +126,7 @@ ALL = np.ones(12, dtype=bool)
 
 
 def test_block_means(run):
-    found = cut(run, ALL, BLOCKS)
+    found = cut_trials(run, ALL, BLOCKS)
     expected = [run[0:3].mean(0), run[4:7].mean(0), run[9:12].mean(0)]
     np.testing.assert_allclose(found.rows, expected, rtol=1e-5, atol=1e-7)
     assert found.labels == ["a", "b", "a"]
@@ -132,13 +134,13 @@ def test_block_means(run):
 
 
 def test_volumes_carry_their_block(run):
-    found = cut(run, ALL, BLOCKS, "volume")
+    found = cut_trials(run, ALL, BLOCKS, "volume")
     np.testing.assert_array_equal(found.rows, run[[0, 1, 2, 4, 5, 6, 9, 10, 11]])
     assert found.blocks == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
 def test_windows_are_time_major(run):
-    found = cut(run, ALL, BLOCKS, "window", 2)
+    found = cut_trials(run, ALL, BLOCKS, "window", 2)
     trials = found.rows.reshape(3, 2, 3)
     np.testing.assert_array_equal(trials[1], run[4:6])
     np.testing.assert_array_equal(found.rows[1, 3:], run[5])  # feature t * V + v
@@ -148,15 +150,15 @@ def test_trials_that_lose_volumes_are_dropped_and_counted(run):
     kept = ALL.copy()
     kept[[5, 6]] = False
     values = run[kept]
-    found = cut(values, kept, BLOCKS, name="bold")
+    found = cut_trials(values, kept, BLOCKS, name="bold")
     assert found.labels == ["a", "a"]
     assert found.dropped == ["bold, volumes 4 to 6, b: 2 volumes scrubbed"]
     np.testing.assert_allclose(found.rows[1], run[9:12].mean(axis=0), rtol=1e-5)
-    single = cut(values, kept, BLOCKS, "volume")
+    single = cut_trials(values, kept, BLOCKS, "volume")
     assert len(single.labels) == 7
     assert len(single.dropped) == 2
-    long = cut(run, ALL, BLOCKS, "window", 4)
+    long = cut_trials(run, ALL, BLOCKS, "window", 4)
     assert long.dropped == ["run, volumes 9 to 12, a: 1 volumes past the end of the run"]
-    early = cut(run, ALL, [Block("a", -1, 2)])
+    early = cut_trials(run, ALL, [Block("a", -1, 2)])
     assert "starts before the run" in early.dropped[0]
     assert early.rows.shape == (0, 3)

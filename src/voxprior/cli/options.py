@@ -128,7 +128,7 @@ class Preparation:
     def __post_init__(self) -> None:
         numbers = (self.smoothing, self.high_pass, self.low_pass, self.t_r)
         if any(number is not None for number in numbers):
-            from voxprior.images.imagespace import check_settings
+            from voxprior.images.cleaning import check_settings
 
             check_settings(**self.settings())
 

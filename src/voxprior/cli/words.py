@@ -27,6 +27,7 @@ from voxprior.errors import MARK, rewrite
 CALLED = {
     "cv": "split",
     "estimator": "model",
+    "labels": "volume_labels",
     "mesh": "surface",
     "n_jobs": "jobs",
     "n_permutations": "permutations",
@@ -118,33 +119,25 @@ def _as_typed(value: str) -> str:
 # ---------------------------------------------------------------- messages without marks
 
 WORDS = {
-    "resample=True": "--resample",
-    "mask=None": "no --mask",
     "covariates=...": "--covariates",
-    "one map a sample use load_maps": "one map a scan give --labels",
-    "window=T, a number of volumes >= 1, and only it": "--window N, a number of volumes, and only "
-    "it",
     "cv=LeaveOneGroupOut()": "a split by group",
     "LeaveOneGroupOut": "--split groups",
     "LeaveOnePerClassOut": "--split two-out",
     "FewShotSplit": "--split few-shot",
     "n_per_class": "the number after few-shot:",
-    "Give t_r": "Give --t-r",
 }
-OPTIONS = ("mask", "standardize", "unit", "window", "unmatched", "conditions")
 
 
 def in_options(text: str) -> str:
     """Say in options what the package says in Python.
 
-    >>> in_options("Use mask='data', or calibration=None.")
-    'Use --mask data, or --set calibration=None.'
+    >>> in_options("Use LeaveOneGroupOut, or calibration=None.")
+    'Use --split groups, or --set calibration=None.'
     """
     for word, option in WORDS.items():
         text = text.replace(word, option)
-    return re.sub(r"(?<!--set )\b([a-z_]+)=(?:'([^']*)'|(None|True|False)\b)", _option, text)
+    return re.sub(r"(?<!--set )\b([a-z_]+)=(?:'([^']*)'|(None|True|False)\b)", _setting, text)
 
 
-def _option(found: re.Match) -> str:
-    name, value = found[1], found[2] or found[3]
-    return f"--{name} {value}" if name in OPTIONS else f"--set {name}={value}"
+def _setting(found: re.Match) -> str:
+    return f"--set {found[1]}={found[2] or found[3]}"

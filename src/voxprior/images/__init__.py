@@ -6,30 +6,30 @@ imported on first use, so that ``import voxprior.images`` costs neither nibabel 
 
 from importlib import import_module
 
-_HOME = {
+_MODULE_OF = {
     "Cleaning": "voxprior.images.cleaning",
     "Dataset": "voxprior.images.dataset",
     "ImageSpace": "voxprior.images.imagespace",
-    "fit_image_space": "voxprior.images.imagespace",
+    "fit_image_space": "voxprior.images.fitting",
     "join_table": "voxprior.images.tables",
-    "load_differences": "voxprior.images.longitudinal",
+    "load_differences": "voxprior.images.maps",
     "load_maps": "voxprior.images.maps",
     "load_runs": "voxprior.images.runs",
     "load_starplus": "voxprior.images.starplus",
-    "read_confounds": "voxprior.images.confounds",
+    "read_confounds": "voxprior.images.cleaning",
     "read_table": "voxprior.images.tables",
-    "scaled_by_training": "voxprior.images.standardize",
+    "scaled_by_training": "voxprior.images.cleaning",
     "write_map": "voxprior.images.write",
     "write_maps": "voxprior.images.write",
 }
 
-__all__ = [*_HOME]
+__all__ = [*_MODULE_OF]
 
 
 def __getattr__(name: str):
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'voxprior.images' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

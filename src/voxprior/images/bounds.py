@@ -68,8 +68,6 @@ class Declared(NamedTuple):
         if self.end > most:
             there = f"{'at most ' if gzipped else ''}{most} there"
             raise damaged(name, f"{self.end} bytes expected by the header, {there}")
-        if not gzipped and size > self.end + self.tail:
-            raise damaged(name, self.trailing)
         check_memory(self.n_voxels, name)
 
     @property
@@ -168,7 +166,7 @@ def check_numbers(shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
             got=f"shape {tuple(int(n) for n in shape)}",
         )
     if dtype.kind not in "biuf":
-        kind = "complex numbers" if dtype.kind == "c" else "colors or other records"
+        kind = "complex numbers" if dtype.kind == "c" else "colors, or of another unusual type"
         raise InputError(
             f"{name}: the voxels are {kind}",
             expected="one real number per voxel",
@@ -180,9 +178,10 @@ def check_numbers(shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
 def check_affine(affine: Any, name: str) -> None:
     """Raise unless the affine tells each voxel a place of its own."""
     affine = np.asarray(affine, dtype=float)
-    if affine.shape != (4, 4) or not np.isfinite(affine).all():
+    usable = affine.shape == (4, 4) and np.isfinite(affine).all() and np.linalg.det(affine) != 0
+    if not usable:
         raise InputError(
-            f"{name}: the affine in the header must be 4 x 4 finite numbers",
+            f"{name}: the affine in the header must be 4 x 4 finite numbers, and invertible",
             got=" ".join(f"{number:g}" for number in affine.ravel()),
             remedy="Repair the header, or make the image again",
         )

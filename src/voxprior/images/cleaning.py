@@ -1,20 +1,50 @@
-"""Temporal cleaning of one run through nilearn: detrending, filters, confounds, scrubbing."""
+"""What is done to the volumes of a run: confounds, filters and scrubbing, then standardising.
+
+Confounds are fMRIPrep's, through nilearn, or any table; detrending, filters and regression are
+nilearn's too. Standardising is z = (x - m) / s, voxel by voxel:
+
+| mode | m and s come from | unit of prediction |
+|---|---|---|
+| ``run`` | all (kept) volumes of the run | a run |
+| ``baseline`` | the rest volumes of the run | a run |
+| ``train`` | the training samples, frozen | a scan |
+| ``none`` | nowhere: values stay as they are | a scan |
+
+``auto`` is ``run`` for 4-D runs and ``train`` for one image per subject. Runs differ in offset and
+scale far more than conditions do, so frozen statistics are a poor choice for them: see the tests
+on real data. ``train`` must be learnt inside every training fold, so it is a step of the estimator
+(`scaled_by_training`), never of the reader.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from voxprior.errors import InputError, InputTypeError, option
+from voxprior.images.tables import parse_table
 
-__all__ = ["Cleaning", "check_number", "clean_run"]
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
-# Voxels cleaned at once in float64, so that a run is never held twice at double precision.
+__all__ = ["MODES", "Cleaning", "Confounds", "Mode", "Statistics", "check_settings"]
+__all__ += ["check_strategy", "clean_run", "confounds_of", "read_confounds", "resolve_mode"]
+__all__ += ["scaled_by_training", "standardize", "statistics"]
+
+Mode = Literal["auto", "run", "baseline", "train", "none"]
+MODES = ("auto", "run", "baseline", "train", "none")
+# Voxels handled at once in float64, so that a run is never held twice at double precision.
 VOXELS_AT_ONCE = 8192
+# Wider than a brain; the kernel of an absurd width would fill the memory.
+WIDEST_MM = 200.0
+# Written down because nilearn's own defaults changed in 0.13: the same call must scrub alike.
+SCRUBBING = {"fd_threshold": 0.5, "std_dvars_threshold": 1.5}
 
 
 @dataclass(frozen=True)
@@ -43,8 +73,9 @@ class Cleaning:
     t_r: float | None = None
 
     def __post_init__(self) -> None:
+        _check_flag("detrend", self.detrend)
         for name in ("t_r", "high_pass", "low_pass"):
-            check_number(name, getattr(self, name))
+            _check_number(name, getattr(self, name))
         if self.high_pass is not None and self.low_pass is not None:
             self._check_order()
         if self.t_r is not None:
@@ -82,7 +113,38 @@ class Cleaning:
         return self.high_pass is not None or self.low_pass is not None
 
 
-def check_number(name: str, value: Any, most: float = math.inf, zero: bool = False) -> None:
+def check_settings(
+    *,
+    smoothing_fwhm: Any = None,
+    standardize: Any = "auto",
+    resample: Any = False,
+    **cleaning: Any,
+) -> Cleaning:
+    """Refuse what cannot be, before anything is read; return how runs are cleaned.
+
+    Parameters
+    ----------
+    smoothing_fwhm, standardize, resample
+        Parameters of `fit_image_space`.
+    **cleaning
+        Those of `Cleaning`.
+    """
+    _check_number("smoothing_fwhm", smoothing_fwhm, most=WIDEST_MM, zero=True)
+    if standardize not in MODES:
+        raise InputError(
+            f"{option('standardize', standardize)} is not a choice",
+            expected=f"one of {', '.join(MODES)}",
+        )
+    _check_flag("resample", resample)
+    return Cleaning(**cleaning)
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise InputTypeError(f"{option(name, value)} is not a choice", expected="True or False")
+
+
+def _check_number(name: str, value: Any, most: float = math.inf, zero: bool = False) -> None:
     """Raise unless an option is None or a finite number above 0 (or 0 itself) and up to `most`."""
     if value is None:
         return
@@ -121,16 +183,19 @@ def clean_run(
         The run, for error messages.
     """
     if confounds is not None and len(confounds) != len(volumes):
-        raise ValueError(
-            f"{name}: confounds must have one row a volume, {len(volumes)}. "
-            f"Got {len(confounds)} rows instead; is this the right confounds table?"
+        raise InputError(
+            f"{name}: {option('confounds')} must have one row per volume",
+            expected=f"{len(volumes)} rows",
+            got=f"{len(confounds)}",
+            remedy="Check that run and confounds belong together",
         )
     if not cleaning.needed and confounds is None:
         return volumes if kept is None else volumes[kept]
     if cleaning.filters and t_r is None:
-        raise ValueError(
-            f"{name}: high_pass and low_pass need the seconds between volumes, and the image "
-            "header does not say. Give t_r."
+        raise InputError(
+            f"{name}: {option('high_pass')} and {option('low_pass')} need the seconds between "
+            "volumes, and the image header does not say them",
+            remedy=f"Give {option('t_r')}",
         )
     if t_r is not None:
         cleaning.check_nyquist(t_r, name)
@@ -161,3 +226,203 @@ def _nilearn_clean(
         sample_mask=None if kept is None else np.flatnonzero(kept),
         extrapolate=False,
     )
+
+
+# ---------------------------------------------------------------- confounds
+
+
+class Confounds(NamedTuple):
+    """Regressors (n_volumes, k) of a run, and which volumes stay, boolean (n_volumes,)."""
+
+    table: pd.DataFrame
+    kept: np.ndarray
+
+
+def read_confounds(
+    image: Any, strategy: tuple[str, ...] = ("motion", "high_pass", "wm_csf"), **options: Any
+) -> Confounds:
+    """Load the fMRIPrep confounds that lie beside an image.
+
+    Parameters
+    ----------
+    image : path, or pair of GIFTI paths
+        A preprocessed run in an fMRIPrep folder; confounds are found by its name.
+    strategy : tuple of str
+        Noise components as in `nilearn.interfaces.fmriprep.load_confounds`; with "scrub", volumes
+        of excessive motion are marked to be left out.
+    **options
+        Further parameters of `load_confounds` (motion, wm_csf, compcor, scrub, fd_threshold, ...).
+
+    Returns
+    -------
+    Confounds
+        `kept` is False for scrubbed and for non-steady-state volumes.
+
+    Examples
+    --------
+    >>> from voxprior.images import read_confounds
+    >>> run = "sub-01_task-rest_space-MNI152NLin2009cAsym_desc-preproc_bold.nii.gz"
+    >>> table, kept = read_confounds(run, ("motion", "scrub"))  # doctest: +SKIP
+    """
+    from nilearn.interfaces.fmriprep import load_confounds
+
+    check_strategy(strategy)
+    pair = isinstance(image, (list, tuple))
+    files = [os.fspath(path) for path in image] if pair else os.fspath(image)
+    try:
+        table, sample_mask = load_confounds(
+            files, strategy=tuple(strategy), **{**SCRUBBING, **options}
+        )
+    except ValueError as error:
+        raise InputError(f"{image}: no usable fMRIPrep confounds: {error}") from error
+    except OSError as error:
+        raise type(error)(f"{image}: no usable fMRIPrep confounds: {error}") from error
+    kept = np.ones(len(table), dtype=bool)
+    if sample_mask is not None:
+        kept[:] = False
+        kept[sample_mask] = True
+    return Confounds(table, kept)
+
+
+def check_strategy(strategy: Any) -> None:
+    """Refuse a strategy without a noise component."""
+    if not strategy:
+        raise InputError(
+            "The strategy of the confounds is empty",
+            expected="at least one noise component, for instance 'motion'",
+        )
+
+
+def confounds_of(confounds: Any, path: Any, n_volumes: int, name: str) -> Confounds | None:
+    """Find one run's confounds: None, options for `read_confounds` (a dict), or a table.
+
+    Parameters
+    ----------
+    confounds : None, dict, path of a TSV or CSV table, DataFrame or array
+    path : path or None
+        The run's file, for fMRIPrep confounds.
+    n_volumes : int
+        Volumes of the run, to be matched.
+    name : str
+        The run, for error messages.
+    """
+    if confounds is None:
+        return None
+    if isinstance(confounds, dict):
+        if path is None:
+            raise InputError(
+                f"{name}: confounds of fMRIPrep are found by the name of the file",
+                remedy="Give paths, not images",
+            )
+        found = read_confounds(path, **confounds)
+    else:
+        table = _table(confounds, name)
+        found = Confounds(table, np.ones(len(table), dtype=bool))
+    if len(found.table) != n_volumes:
+        raise InputError(
+            f"{name}: has {n_volumes} volumes but its {option('confounds')} have "
+            f"{len(found.table)} rows",
+            remedy="Check that they belong together",
+        )
+    return found
+
+
+def _table(confounds: Any, name: str) -> pd.DataFrame:
+    if isinstance(confounds, (str, os.PathLike)):
+        table = parse_table(confounds, f"confounds table (wanted for {name})", na_values=["n/a"])
+        name = str(confounds)
+    else:
+        table = pd.DataFrame(confounds)
+    holes = [str(column) for column in table.columns if table[column].isna().any()]
+    if holes:
+        raise InputError(
+            f"{name}: confounds have missing values in {', '.join(holes[:5])}",
+            remedy="Leave these columns out or fill them. Tables of fMRIPrep are found and filled "
+            f"where {option('confounds')} names a strategy, such as motion and wm_csf",
+        )
+    return table
+
+
+# ---------------------------------------------------------------- standardising
+
+
+class Statistics(NamedTuple):
+    """Centre m and scale s of every voxel, float64 (V,); s is 1 where a voxel is constant."""
+
+    center: np.ndarray
+    scale: np.ndarray
+
+
+def resolve_mode(mode: str, runs: bool) -> str:
+    """Resolve ``auto`` and refuse modes that the images cannot serve.
+
+    >>> resolve_mode("auto", runs=True), resolve_mode("auto", runs=False)
+    ('run', 'train')
+    """
+    if mode == "auto":
+        return "run" if runs else "train"
+    if mode in ("run", "baseline") and not runs:
+        raise InputError(
+            f"{option('standardize', mode)} needs 4-D runs: a single image has no statistics of "
+            "its own",
+            remedy=f"Set {option('standardize', 'train')}",
+        )
+    return mode
+
+
+def statistics(
+    volumes: np.ndarray, rows: np.ndarray | None = None, name: str = "run"
+) -> Statistics:
+    """Mean and standard deviation (divisor n) over the given rows, accumulated in float64."""
+    chosen = volumes if rows is None else volumes[rows]
+    if len(chosen) < 2:
+        what = "volume" if rows is None else "rest volume"
+        raise InputError(
+            f"{name}: standardising needs at least 2 {what}s",
+            got=f"{len(chosen)}",
+            remedy=f"Set {option('standardize', 'train')} or {option('standardize', 'none')}",
+        )
+    center = np.empty(volumes.shape[1])
+    scale = np.empty(volumes.shape[1])
+    for start in range(0, volumes.shape[1], VOXELS_AT_ONCE):
+        part = slice(start, start + VOXELS_AT_ONCE)
+        values = chosen[:, part].astype(np.float64)
+        center[part], scale[part] = values.mean(axis=0), values.std(axis=0)
+        # Exactly equal values: their rounding noise must not be blown up to unit variance.
+        scale[part][(values == values[0]).all(axis=0)] = 1.0
+    scale[scale == 0] = 1.0
+    return Statistics(center, scale)
+
+
+def standardize(volumes: np.ndarray, by: Statistics) -> np.ndarray:
+    """Return (volumes - m) / s as float32.
+
+    >>> import numpy as np
+    >>> run = np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32)
+    >>> standardize(run, statistics(run))
+    array([[-1.,  0.],
+           [ 1.,  0.]], dtype=float32)
+    """
+    out = np.empty(volumes.shape, dtype=np.float32)
+    for start in range(0, volumes.shape[1], VOXELS_AT_ONCE):
+        part = slice(start, start + VOXELS_AT_ONCE)
+        out[:, part] = (volumes[:, part] - by.center[part]) / by.scale[part]
+    return out
+
+
+def scaled_by_training(estimator: Any) -> Pipeline:
+    """Return the estimator behind frozen training statistics: what ``standardize="train"`` means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from voxprior.images import scaled_by_training
+    >>> X, y = np.array([[1.0], [2.0], [9.0], [8.0]]), [0, 0, 1, 1]
+    >>> scaled_by_training(GaussianNB()).fit(X, y).predict([[3.0]])
+    array([0])
+    """
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), estimator)

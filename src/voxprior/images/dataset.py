@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from voxprior.errors import InputError
 from voxprior.space import VoxelSpace
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Dataset:
     Attributes
     ----------
     X : ndarray of shape (n, T * V), float32
-        One row a sample. With time, features are time-major: ``X.reshape(n, T, V)``.
+        One row per sample. With time, features are time-major: ``X.reshape(n, T, V)``.
     y : ndarray of shape (n,) or None
         Labels; None where they are unknown (scans to be predicted).
     space : VoxelSpace
@@ -80,17 +81,19 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape[1] % self.space.n_voxels:
-            raise ValueError(
-                "X must have one row a sample and a multiple of n_voxels features. "
-                f"Got shape {self.X.shape} and n_voxels = {self.space.n_voxels}."
+            raise InputError(
+                "X must have one row per sample, and a multiple of the number of voxels as columns",
+                got=f"shape {self.X.shape} and {self.space.n_voxels} voxels",
             )
         columns: dict[str, Any] = {"y": self.y, "groups": self.groups, "blocks": self.blocks}
         columns["covariates"] = self.covariates
         columns["names"] = self.names or None
         for name, values in columns.items():
             if values is not None and len(values) != len(self.X):
-                raise ValueError(
-                    f"{name} must have one entry a sample, {len(self.X)}. Got {len(values)}."
+                raise InputError(
+                    f"{name} must have one entry per sample",
+                    expected=f"{len(self.X)}",
+                    got=f"{len(values)}",
                 )
 
     @property

@@ -1,7 +1,9 @@
-"""Scans that cannot be right: what readers and the audit look for, as (name, message) each.
+"""Scans that cannot be right, and voxels that are not finite.
 
-A scan that holds one value in all voxels has not been written properly. The scale of a scan is its
-root mean square s; scan i is far from the others where
+**Scans that cannot be right** are what readers and the audit look for, as (name, message) each; the
+names are those of `voxprior.validation.audit`. A scan that holds one value in all voxels has not
+been written properly. The scale of a scan is its root mean square s; scan i is far from the others
+where
 
     d_i = | log s_i - median_j log s_j |  >  max(log 100, 5 · 1.4826 · median_j d_j)        (1)
 
@@ -9,30 +11,41 @@ Units of a scanner and gains of PET differ by factors of up to 30 or so: the fir
 pass. 1.4826 times the median of d estimates a standard deviation whatever the few far ones are, so
 the second term lets pass what is ordinary among scans that differ even more.
 
-The names of findings are those of `voxprior.validation.audit`.
+**Voxels that are NaN or infinite in some scan.** SPM writes NaN outside the brain, and the brain of
+every scan ends elsewhere, so a mask loses a rim of voxels; the notes say how many. Where more than
+half of the voxels would go, it is not a rim: the mask does not fit the scans, or a scan is broken,
+which a smaller mask would only hide. That is an error, and names the scans that lack most. A fitted
+model cannot lose voxels: `check_finite` refuses new scans that lack some.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-__all__ = ["FEWEST_VOXELS", "listed", "repetition_findings", "scan_findings", "scan_scale"]
-__all__ += ["volume_names", "warn_of_constant"]
+from voxprior.errors import InputError, option
+
+__all__ = ["FEWEST_VOXELS", "NotFiniteError", "check_finite", "listed", "refuse_most"]
+__all__ += ["repetition_findings", "scan_findings", "scan_scale", "volume_names"]
+__all__ += ["warn_of_constant"]
 
 # Fewer numbers are not an image, and may be equal or constant by chance.
 FEWEST_VOXELS = 20
 FEWEST_SCANS = 3
 FAR = 100.0
-FAR_BY_SPREAD = 5 * 1.4826
+FAR_IN_DEVIATIONS = 5 * 1.4826
 NAMED = 3
 # Repetition times are rounded in headers.
 SAME_TIME = 1e-3
+# More than this share of the voxels is not a rim.
+MOST = 0.5
 
 Found = list[tuple[str, str]]
+# Goes through the images: their names, and where their values are finite, time last.
+FiniteParts = Callable[[], Iterable[tuple[str, np.ndarray]]]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -108,7 +121,7 @@ def _far_factors(scale: np.ndarray) -> dict[int, float]:
     if not np.isfinite(middle):
         return {}
     d = np.abs(logs - middle)
-    far = d > max(np.log(FAR), FAR_BY_SPREAD * np.median(d))
+    far = d > max(np.log(FAR), FAR_IN_DEVIATIONS * np.median(d))
     with np.errstate(over="ignore"):
         return {int(i): float(np.exp(log - middle)) for i, log in zip(known[far], logs[far])}
 
@@ -134,8 +147,8 @@ def repetition_findings(times: Sequence[float | None], names: Sequence[str]) -> 
         (
             "repetition-time",
             f"Most runs have a volume every {usual:g} s, but not {listed(other)} ({len(other)} of "
-            f"{len(times)} runs): trials and filters do not mean the same there. Leave them out. "
-            "Give t_r where it is the headers that are wrong.",
+            f"{len(times)} runs): trials and filters do not mean the same there. Leave them out, "
+            "or say how many seconds are between volumes where the headers are wrong.",
         )
     ]
 
@@ -145,3 +158,53 @@ def warn_of_constant(findings: Iterable[tuple[str, str]]) -> None:
     for name, message in findings:
         if name == "constant-scan":
             warnings.warn(message, stacklevel=3)
+
+
+# ---------------------------------------------------------------- NaN and infinite voxels
+
+
+class NotFiniteError(InputError):
+    """A scan is NaN or infinite in voxels of the mask by which it is read."""
+
+
+def check_finite(rows: np.ndarray, name: str) -> None:
+    """Raise `NotFiniteError` naming the file where any voxel is NaN or infinite."""
+    bad = ~np.isfinite(rows).all(axis=0)
+    if bad.any():
+        raise NotFiniteError(
+            f"{name}: {bad.sum()} of {len(bad)} voxels inside the mask are NaN or infinite",
+            remedy=f"Repair the image, or fit with a {option('mask')} without these voxels",
+        )
+
+
+def refuse_most(lost: np.ndarray, usable: np.ndarray, parts: FiniteParts) -> None:
+    """Raise InputError if more than half of the usable voxels are lost; it names the scans.
+
+    Parameters
+    ----------
+    lost, usable : boolean arrays over voxels
+        Voxels that are not finite in some scan, and all that the scans could have.
+    parts : callable
+        Goes through the images again; called only where there is an error to explain.
+    """
+    limit = MOST * usable.sum()
+    if lost.sum() <= limit:
+        return
+    lacking: dict[str, int] = {}
+    for name, finite in parts():
+        counts = (~finite[usable]).sum(axis=0).tolist()
+        lacking |= dict(zip(volume_names(name, len(counts)), counts))
+    worst = sorted(lacking, key=lambda name: -lacking[name])
+    broken = [name for name in worst if lacking[name] > limit]
+    if 0 < len(broken) <= len(lacking) / 2:
+        remedy = f"Leave out {listed(broken)}: more than half are lacking there alone"
+    else:
+        told = listed([f"{name} ({lacking[name]})" for name in worst if lacking[name]])
+        remedy = (
+            f"Give a {option('mask')} of voxels that all scans have, or leave out what lacks most: "
+            f"{told}"
+        )
+    raise InputError(
+        f"{lost.sum()} of {usable.sum()} voxels are NaN or infinite in some scan, more than half",
+        remedy=remedy,
+    )

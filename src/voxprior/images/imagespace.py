@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import masks, surfaces, volumes
-from voxprior.images.cleaning import Cleaning, check_number, clean_run
+from voxprior.images.cleaning import Cleaning, clean_run, standardize, statistics
 from voxprior.images.findings import scan_findings, scan_scale, volume_names, warn_of_constant
-from voxprior.images.reading import Source, find_sources, is_surface, n_volumes
-from voxprior.images.standardize import choose, standardize, statistics
+from voxprior.images.sources import Source, find_sources, n_volumes
+from voxprior.images.surfaces import is_surface
 from voxprior.space import VoxelSpace
 
-__all__ = ["ImageSpace", "RunRows", "check_settings", "fit_image_space", "warn_constant"]
-
-# Wider than a brain; the kernel of an absurd width would fill the memory.
-WIDEST_MM = 200.0
+__all__ = ["ImageSpace", "RunRows", "not_a_run", "warn_constant"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class ImageSpace:
     def _rows(self, image: Any, name: str, gaps: bool = False) -> np.ndarray:
         if is_surface(image) != (self.parts is not None):
             kinds = ("a surface", "volumes") if is_surface(image) else ("a volume", "surfaces")
-            raise ValueError(f"{name}: is {kinds[0]} but the mask is for {kinds[1]}.")
+            raise InputError(f"{name}: is {kinds[0]} but the mask is for {kinds[1]}")
         if self.parts is not None:
             return surfaces.surface_rows(image, self.space, self.parts, name, gaps)
         fwhm = None if gaps else self.smoothing_fwhm
@@ -108,7 +106,7 @@ class ImageSpace:
         source: Source,
         confounds: Any = None,
         kept: np.ndarray | None = None,
-        parts: Sequence[np.ndarray] | None = None,
+        run_volumes: Sequence[np.ndarray] | None = None,
     ) -> list[RunRows]:
         """Read a 4-D image and clean each run in it along time; nothing is standardised yet.
 
@@ -118,22 +116,21 @@ class ImageSpace:
         confounds : array of shape (n_volumes, k), optional
         kept : boolean array of shape (n_volumes,), optional
             False for scrubbed volumes.
-        parts : list of index arrays, optional
+        run_volumes : list of index arrays, optional
             Volumes of each run where one file holds several; None means it is one run.
         """
         image = source.load()
         if n_volumes(image) < 2:
-            raise ValueError(
-                f"{source.name}: a 4-D run is due, but the image is one volume of shape "
-                f"{image.shape}. For one map a sample use load_maps."
-            )
+            raise not_a_run(image, source.name)
         t_r = self.cleaning.t_r
         if t_r is None and self.parts is None:
             t_r = volumes.header_t_r(image)
         rows = self._rows(image, source.name)
-        whole = parts is None
+        whole = run_volumes is None
         runs = []
-        for number, part in enumerate([np.arange(len(rows))] if parts is None else parts):
+        for number, part in enumerate(
+            [np.arange(len(rows))] if run_volumes is None else run_volumes
+        ):
             name = source.name if whole else f"{source.name}, run {number}"
             run_kept = np.ones(len(part), dtype=bool) if kept is None else kept[part]
             run_confounds = None if confounds is None else np.asarray(confounds)[part]
@@ -160,9 +157,11 @@ class ImageSpace:
         if self.standardize not in ("run", "baseline"):
             return run
         if self.standardize == "baseline" and rest is None:
-            raise ValueError(
-                f"{run.name}: standardize='baseline' needs to know which volumes are rest. Give "
-                "labels or events with rest, or use standardize='run'."
+            raise InputError(
+                f"{run.name}: {option('standardize', 'baseline')} needs to know which volumes are "
+                "rest",
+                remedy=f"Give {option('labels')} or {option('events')} with rest, or fit with "
+                f"{option('standardize', 'run')}",
             )
         chosen = rest[run.kept] if self.standardize == "baseline" and rest is not None else None
         by = statistics(run.values, chosen, run.name)
@@ -208,9 +207,9 @@ class ImageSpace:
         counts = [n_volumes(source.load()) for source in sources]
         for what, values in (("runs", runs), ("rest", rest)):
             if values is not None and len(values) != sum(counts):
-                raise ValueError(
-                    f"{what} must have one value for each of the {sum(counts)} volumes. "
-                    f"Got {len(values)}."
+                raise InputError(
+                    f"{what} must have one value for each of the {sum(counts)} volumes",
+                    got=f"{len(values)}",
                 )
         X = np.empty((sum(counts), self.space.n_voxels), dtype=np.float32)
         findings: list[tuple[str, str]] = []
@@ -230,11 +229,11 @@ class ImageSpace:
         self, source: Source, runs: Any, rest: np.ndarray | None, rows: np.ndarray
     ) -> list[tuple[str, str]]:
         """Read, clean and standardise each run of one 4-D image into its rows, in their order."""
-        parts = None
+        run_volumes = None
         if runs is not None:
-            parts = [np.flatnonzero(np.asarray(runs) == run) for run in dict.fromkeys(runs)]
-        found = self.read_run(source, parts=parts)
-        for run, part in zip(found, parts or [np.arange(len(rows))]):
+            run_volumes = [np.flatnonzero(np.asarray(runs) == run) for run in dict.fromkeys(runs)]
+        found = self.read_run(source, run_volumes=run_volumes)
+        for run, part in zip(found, run_volumes or [np.arange(len(rows))]):
             rows[part] = self.standardized(run, None if rest is None else rest[part]).values
         return [finding for run in found for finding in run.findings]
 
@@ -249,9 +248,9 @@ class ImageSpace:
             or values.shape[-1] % V
             or (values.ndim == 2 and values.shape[1] != V)
         ):
-            raise ValueError(
-                f"A map must have one value for each of the {V} voxels, or a multiple "
-                f"(time-major). Got shape {values.shape} instead."
+            raise InputError(
+                f"A map must have one value for each of the {V} voxels, or a multiple (time-major)",
+                got=f"shape {values.shape}",
             )
         if values.ndim == 1 and len(values) > V:
             values = values.reshape(-1, V)
@@ -287,23 +286,23 @@ class ImageSpace:
         }
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> ImageSpace:
+    def from_dict(cls, saved: dict[str, Any]) -> ImageSpace:
         """Build it again from `to_dict`."""
-        if state["parts"] is None:
-            space = VoxelSpace.from_mask(state["mask"], state["affine"])
+        if saved["parts"] is None:
+            space = VoxelSpace.from_mask(saved["mask"], saved["affine"])
         else:
-            space = VoxelSpace.from_mesh(state["points"], state["faces"]).take(state["mask"])
-        cleaning = Cleaning(*(state[key] for key in ("detrend", "high_pass", "low_pass", "t_r")))
-        parts = state["parts"]
+            space = VoxelSpace.from_mesh(saved["points"], saved["faces"]).take(saved["mask"])
+        cleaning = Cleaning(*(saved[key] for key in ("detrend", "high_pass", "low_pass", "t_r")))
+        parts = saved["parts"]
         return cls(
             space,
             None if parts is None else tuple((side, int(n)) for side, n in parts),
-            state["smoothing_fwhm"],
+            saved["smoothing_fwhm"],
             cleaning,
-            state["standardize"],
-            state["resample"],
-            tuple(state["notes"]),
-            state.get("voxels_dropped", 0),
+            saved["standardize"],
+            saved["resample"],
+            tuple(saved["notes"]),
+            saved.get("voxels_dropped", 0),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -323,145 +322,24 @@ class ImageSpace:
         return f"ImageSpace({what}, standardize={self.standardize!r})"
 
 
-def fit_image_space(
-    images: Any,
-    mask: Any = None,
-    *,
-    mesh: Any = None,
-    smoothing_fwhm: float | None = None,
-    detrend: bool = False,
-    high_pass: float | None = None,
-    low_pass: float | None = None,
-    t_r: float | None = None,
-    standardize: str = "auto",
-    resample: bool = False,
-) -> ImageSpace:
-    """Find mask and settings from training images; the result reads any further image the same way.
-
-    Parameters
-    ----------
-    images : path, glob, image, SurfaceImage, dict of GIFTI hemispheres, or list of these
-        All 3-D (one map a sample), or all 4-D (runs, or beta series).
-    mask : None, "epi", "background", "data", path, image, boolean array, nilearn masker, or list
-        A list of run masks is intersected. None computes one: nilearn's EPI mask inside every run;
-        for maps and surfaces, all voxels that are finite everywhere and not constant. From a mask
-        that is given, `load_maps` and `load_runs` drop the voxels that are NaN or infinite in some
-        scan, see `voxprior.images.finite`. A masker lends its mask and its smoothing, detrending,
-        filters and `t_r` where these are not given here.
-    mesh : optional
-        Mesh of GIFTI files: PolyMesh, dict of files, or a template name such as "fsaverage5".
-    smoothing_fwhm : float, optional
-        Millimetres; volumes only.
-    detrend, high_pass, low_pass, t_r
-        Temporal cleaning of runs, see `Cleaning`.
-    standardize : {"auto", "run", "baseline", "train", "none"}
-        "auto" is "run" for 4-D runs and "train" for one image a subject.
-    resample : bool
-        Resample images on another grid (to the mask's) instead of refusing them.
-
-    Returns
-    -------
-    ImageSpace
-
-    Examples
-    --------
-    >>> import nibabel, numpy as np
-    >>> from voxprior.images import fit_image_space
-    >>> values = np.random.default_rng(0).normal(size=(3, 3, 2, 10))
-    >>> run = nibabel.Nifti1Image(values, np.eye(4))
-    >>> fit_image_space(run, mask="data", detrend=True)
-    ImageSpace(volume 3 x 3 x 2, 18 voxels, standardize='run')
-    """
-    settings: dict[str, Any] = {"detrend": detrend, "high_pass": high_pass}
-    settings |= {"low_pass": low_pass, "t_r": t_r}
-    check_settings(smoothing_fwhm=smoothing_fwhm, **settings)
-    sources = find_sources(images, mesh)
-    runs = _all_runs(sources)
-    if masks.is_masker(mask):
-        for name, value in settings.items():
-            settings[name] = value or getattr(mask, name, None)
-        smoothing_fwhm = smoothing_fwhm or getattr(mask, "smoothing_fwhm", None)
-        settings["detrend"] = bool(settings["detrend"])
-    cleaning = check_settings(smoothing_fwhm=smoothing_fwhm, **settings)
-    if cleaning.needed and not runs:
-        raise ValueError(
-            "detrend, high_pass and low_pass need 4-D runs; these images have no time."
-        )
-    _check_filters(cleaning, sources)
-    found = masks.find_mask(mask, sources, mesh, resample)
-    if found.parts is not None and smoothing_fwhm:
-        raise ValueError(
-            "smoothing_fwhm is for volumes; smooth surface data along the mesh beforehand."
-        )
-    fitted = ImageSpace(
-        found.space,
-        found.parts,
-        smoothing_fwhm or None,
-        cleaning,
-        choose(standardize, runs),
-        resample,
-        found.notes,
-        found.lost,
-    )
-    _check_places(fitted, sources)
-    return fitted
-
-
-def check_settings(smoothing_fwhm: Any = None, **settings: Any) -> Cleaning:
-    """Raise where a number cannot be, before anything is read; return how runs are cleaned.
-
-    Other parameters of `fit_image_space` are left to it.
-    """
-    check_number("smoothing_fwhm", smoothing_fwhm, most=WIDEST_MM, zero=True)
-    names = ("detrend", "high_pass", "low_pass", "t_r")
-    return Cleaning(**{name: settings[name] for name in names if name in settings})
-
-
-def _check_filters(cleaning: Cleaning, sources: list[Source]) -> None:
-    """Hold filters against the time between volumes of each header, before data are read."""
-    if not cleaning.filters or cleaning.t_r is not None:
-        return
-    for source in sources:
-        t_r = volumes.header_t_r(source.load())
-        if t_r is not None:
-            cleaning.check_nyquist(t_r, source.name)
-
-
 def warn_constant(rows: np.ndarray, name: str) -> np.ndarray:
     """Mark the voxels that never change over these rows, and warn if there are any."""
     constant = (rows == rows[0]).all(axis=0)
     if constant.any():
         warnings.warn(
-            f"{name}: {constant.sum()} of {len(constant)} voxels inside the mask are constant and "
-            "carry no information. A computed mask (mask=None) leaves them out.",
+            InputWarning(
+                f"{name}: {constant.sum()} of {len(constant)} voxels inside the mask are constant "
+                f"and carry no information. A computed mask ({option('mask', None)}) leaves them "
+                "out."
+            ),
             stacklevel=2,
         )
     return constant
 
 
-def _all_runs(sources: list[Source]) -> bool:
-    """Tell runs (4-D) from maps (3-D); a mixture is refused."""
-    counts = [n_volumes(source.load()) for source in sources]
-    runs = [source for source, n in zip(sources, counts) if n > 1]
-    if runs and len(runs) < len(sources):
-        single = next(source for source, n in zip(sources, counts) if n == 1)
-        raise ValueError(
-            f"{single.name}: is a single volume while {runs[0].name} is 4-D. "
-            "Give 4-D runs only, or one 3-D map a sample only."
-        )
-    return bool(runs)
-
-
-def _check_places(fitted: ImageSpace, sources: list[Source]) -> None:
-    """Refuse images on another grid before hours of reading, by their headers alone."""
-    for source in sources:
-        image = source.load()
-        if is_surface(image) != (fitted.parts is not None):
-            raise ValueError(
-                f"{source.name}: images and mask must be both volumes or both surfaces."
-            )
-        if fitted.parts is not None:
-            surfaces.check_mesh(image, fitted.space, fitted.parts, source.name, "the mask")
-        elif not fitted.resample:
-            affine = np.eye(4) if fitted.space.affine is None else fitted.space.affine
-            volumes.check_grid(image, fitted.space.shape, affine, source.name, "the mask")
+def not_a_run(image: Any, name: str) -> InputError:
+    """Return the error of an image that should have been a run."""
+    return InputError(
+        f"{name}: is not a 4-D run but one volume, of shape {image.shape}",
+        remedy=f"For one map per scan give {option('table', 'labels.tsv')}",
+    )

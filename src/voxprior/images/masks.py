@@ -2,7 +2,7 @@
 
 A computed mask keeps the voxels that can tell anything: finite in every image and not constant,
 over the volumes of each run or over the maps of a study. For runs it lies inside nilearn's EPI
-mask of every run. Voxels that the scans have but for some NaN are counted, see `finite`.
+mask of every run. Voxels that the scans have but for some NaN are counted, see `findings`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from voxprior.errors import InputError, InputTypeError, option
 from voxprior.images import surfaces, volumes
-from voxprior.images.finite import refuse_most
-from voxprior.images.reading import Source, array_of, find_sources, is_surface, n_volumes
+from voxprior.images.findings import refuse_most
+from voxprior.images.sources import Source, array_of, find_sources, n_volumes
+from voxprior.images.surfaces import is_surface
 from voxprior.space import VoxelSpace
 
-__all__ = ["STRATEGIES", "FoundMask", "build_masker", "find_mask", "is_masker"]
+__all__ = ["STRATEGIES", "FoundMask", "build_masker", "check_mask", "find_mask", "is_masker"]
 
 STRATEGIES = ("epi", "background", "data")
 
@@ -40,6 +42,16 @@ def is_masker(mask: Any) -> bool:
     return hasattr(mask, "inverse_transform") and hasattr(mask, "mask_img")
 
 
+def check_mask(mask: Any) -> None:
+    """Raise InputTypeError for a masker that has regions in place of voxels."""
+    regions = any(hasattr(mask, name) for name in ("labels_img", "maps_img", "seeds"))
+    if is_masker(mask) and regions:
+        raise InputTypeError(
+            f"{type(mask).__name__} averages over regions, but voxels are needed",
+            remedy=f"Give a NiftiMasker, a SurfaceMasker or an image as {option('mask')}",
+        )
+
+
 def find_mask(
     mask: Any, sources: list[Source], mesh: Any = None, resample: bool = False
 ) -> FoundMask:
@@ -55,12 +67,8 @@ def find_mask(
     resample : bool
         Compute the mask on the first image's grid though others are on another.
     """
+    check_mask(mask)
     if is_masker(mask):
-        if any(hasattr(mask, name) for name in ("labels_img", "maps_img", "seeds")):
-            raise TypeError(
-                f"{type(mask).__name__} averages over regions; voxels are needed. "
-                "Give a NiftiMasker, a SurfaceMasker or a mask image."
-            )
         fitted = getattr(mask, "mask_img_", None)
         mask = mask.mask_img if fitted is None else fitted
     first = sources[0].load()
@@ -94,12 +102,12 @@ def _given(masks: list[Source]) -> FoundMask:
     inside = _binary(reference, reference_name)
     for image, name in images[1:]:
         if is_surface(reference) != is_surface(image):
-            raise ValueError(f"{name}: masks must be all volumes or all surfaces.")
+            raise InputError(f"{name}: masks must be all volumes or all surfaces")
         if not is_surface(image):
             volumes.check_grid(image, inside.shape, reference.affine, name, reference_name)
         other = _binary(image, name)
         if other.shape != inside.shape:
-            raise ValueError(f"{name}: its mesh is not that of {reference_name}.")
+            raise InputError(f"{name}: its mesh is not that of {reference_name}")
         inside &= other
     what = reference_name if len(masks) == 1 else f"the intersection of {len(masks)} masks"
     return _on(reference, inside, what)
@@ -108,12 +116,13 @@ def _given(masks: list[Source]) -> FoundMask:
 def _binary(image: Any, name: str) -> np.ndarray:
     values = array_of(image, name)
     if n_volumes(image) > 1:
-        raise ValueError(f"{name}: a mask must be 3-D. Got shape {image.shape}.")
+        raise InputError(f"{name}: a mask must be 3-D", got=f"shape {image.shape}")
     values = values.reshape(values.shape[:1] if is_surface(image) else values.shape[:3])
     if not np.isfinite(values).all() or len(np.unique(values)) > 2:
-        raise ValueError(
-            f"{name}: a mask must hold two values, outside and inside. Got "
-            f"{len(np.unique(values))} values; threshold it first."
+        raise InputError(
+            f"{name}: a mask must hold two values, outside and inside",
+            got=f"{len(np.unique(values))} values",
+            remedy="Threshold it first",
         )
     return values > 0
 
@@ -121,9 +130,9 @@ def _binary(image: Any, name: str) -> np.ndarray:
 def _from_array(mask: np.ndarray, image: Any, name: str) -> FoundMask:
     shape = (image.shape[0],) if is_surface(image) else tuple(image.shape[:3])
     if mask.shape != shape or mask.dtype != bool:
-        raise ValueError(
-            f"A mask array must be boolean of the shape of {name}, {shape}. "
-            f"Got dtype {mask.dtype} and shape {mask.shape}."
+        raise InputError(
+            f"An array as {option('mask')} must be boolean and of the shape of {name}, {shape}",
+            got=f"type {mask.dtype} and shape {mask.shape}",
         )
     return _on(image, mask, "the mask array")
 
@@ -131,9 +140,10 @@ def _from_array(mask: np.ndarray, image: Any, name: str) -> FoundMask:
 def _on(image: Any, inside: np.ndarray, what: str) -> FoundMask:
     """Put a boolean array on the grid or mesh of an image."""
     if not inside.any():
-        raise ValueError(
-            f"The mask is empty: no voxel is inside {what}. Give a mask image that covers "
-            "the data, or mask='data' for every voxel that varies."
+        raise InputError(
+            f"The mask is empty: no voxel is inside {what}",
+            remedy=f"Give an image that covers the data as {option('mask')}, or set "
+            f"{option('mask', 'data')} for every voxel that varies",
         )
     if is_surface(image):
         coordinates, faces, parts = surfaces.mesh_of(image)
@@ -147,22 +157,25 @@ def _on(image: Any, inside: np.ndarray, what: str) -> FoundMask:
 def _computed(strategy: str, sources: list[Source], resample: bool) -> FoundMask:
     reference = sources[0].load()
     if strategy != "data" and is_surface(reference):
-        raise ValueError(f"mask={strategy!r} is for volumes; surfaces take 'data' or a mask.")
-    scan = _scan(strategy, sources, reference, resample)
-    lost = scan.varying & ~scan.finite
+        raise InputError(
+            f"{option('mask', strategy)} is for volumes",
+            remedy=f"Surfaces take {option('mask', 'data')}, or a mask on their mesh",
+        )
+    flags = _voxel_flags(strategy, sources, reference, resample)
+    lost = flags.varying & ~flags.finite
 
     def finite_parts() -> Iterator[tuple[str, np.ndarray]]:
         for source, (_, data) in zip(sources, _readings(sources, reference, resample)):
             yield source.name, np.isfinite(data)
 
-    refuse_most(lost, scan.varying, finite_parts)
+    refuse_most(lost, flags.varying, finite_parts)
     what = f"the mask computed ('{strategy}') from {sources[0].name}"
     what += f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    found = _on(reference, scan.finite & scan.varying & scan.wanted, what)
-    return found._replace(notes=tuple(_left_out(strategy, scan)), lost=int(lost.sum()))
+    found = _on(reference, flags.finite & flags.varying & flags.wanted, what)
+    return found._replace(notes=tuple(_left_out(strategy, flags)), lost=int(lost.sum()))
 
 
-class MaskScan(NamedTuple):
+class VoxelFlags(NamedTuple):
     """Voxels finite in every image, varying where finite, and inside the mask of every run."""
 
     finite: np.ndarray
@@ -170,10 +183,10 @@ class MaskScan(NamedTuple):
     wanted: np.ndarray
 
 
-def _left_out(strategy: str, scan: MaskScan) -> Iterator[str]:
-    """Say how many voxels a computed mask left out; the whole background of 'data' is no news."""
-    lost = int((scan.varying & ~scan.finite).sum())
-    still = int((scan.wanted & scan.finite & ~scan.varying).sum())
+def _left_out(strategy: str, flags: VoxelFlags) -> Iterator[str]:
+    """Say how many voxels a computed mask left out; for 'data' not the background, all of it."""
+    lost = int((flags.varying & ~flags.finite).sum())
+    still = int((flags.wanted & flags.finite & ~flags.varying).sum())
     start = "voxels were left out of the computed mask"
     if lost:
         yield f"{lost} {start}: NaN or infinite in some scan"
@@ -181,7 +194,9 @@ def _left_out(strategy: str, scan: MaskScan) -> Iterator[str]:
         yield f"{still} {start}: constant in some run"
 
 
-def _scan(strategy: str, sources: list[Source], reference: Any, resample: bool) -> MaskScan:
+def _voxel_flags(
+    strategy: str, sources: list[Source], reference: Any, resample: bool
+) -> VoxelFlags:
     """Go through the images once."""
     low: Any = None
     high = finite = wanted = varying = low
@@ -200,7 +215,7 @@ def _scan(strategy: str, sources: list[Source], reference: Any, resample: bool) 
             wanted = wanted & _nilearn_mask(strategy, image, data)
     several = len(sources) > 1 or n_volumes(reference) > 1
     told = (low < high) if several else (low != 0) & ~np.isnan(low)
-    return MaskScan(finite, varying & told, wanted)
+    return VoxelFlags(finite, varying & told, wanted)
 
 
 def _readings(
@@ -211,7 +226,7 @@ def _readings(
     for source in sources:
         image = source.load()
         if is_surface(reference) != is_surface(image):
-            raise ValueError(f"{source.name}: images must be all volumes or all surfaces.")
+            raise InputError(f"{source.name}: images must be all volumes or all surfaces")
         if is_surface(image):
             coordinates, faces, parts = surfaces.mesh_of(reference)
             space = VoxelSpace.from_mesh(coordinates, faces)

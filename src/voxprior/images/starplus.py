@@ -1,7 +1,7 @@
 """StarPlus: the picture-against-sentence experiment, read from its MATLAB files.
 
 A file holds three variables. ``data`` is a cell array of trials, each (images, voxels), an image
-every 500 ms. ``info`` is a struct array with one entry a trial: ``cond`` (0 ignore, 1 fixation, 2
+every 500 ms. ``info`` is a struct array with one entry per trial: ``cond`` (0 ignore, 1 fixation, 2
 and 3 a sentence that affirms or negates), ``firstStimulus`` ('P' or 'S'), ``mint``, ``maxt``,
 ``len``. ``meta`` has ``colToCoord`` (x, y, z of every column, from 1), ``dimx``, ``dimy``,
 ``dimz`` and the struct array ``rois`` with ``name``, ``coords``, ``columns`` (from 1).
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from voxprior.errors import InputError, option
 from voxprior.images.dataset import Dataset
 from voxprior.images.imagespace import ImageSpace
 from voxprior.space import VoxelSpace
@@ -48,7 +49,7 @@ def load_starplus(
         Regions to keep, for instance "CALC"; all voxels by default.
     images : {"first", "second", "both"} or slice
         "first" is images 1-16 labelled by the first stimulus; "second" images 17-32 labelled by the
-        other one; "both" gives two samples a trial, grouped by trial. A slice (counted from 0) is
+        other one; "both" gives two samples per trial, grouped by trial. A slice (counted from 0) is
         labelled by the stimulus in whose half it starts.
 
     Returns
@@ -62,6 +63,7 @@ def load_starplus(
     >>> from voxprior.images import load_starplus
     >>> data = load_starplus("data-starplus-04847-v7.mat", rois="CALC")  # doctest: +SKIP
     """
+    windows = _windows(images)
     name = os.fspath(path)
     meta, info, data = _read(Path(name))
     coordinates, shape = _coordinates(meta, name)
@@ -69,28 +71,33 @@ def load_starplus(
     # VoxelSpace orders voxels as numpy does, C order of the mask; the file has its own order.
     flat = np.ravel_multi_index(tuple(coordinates[columns].T), shape)
     if len(np.unique(flat)) < len(flat):
-        raise ValueError(f"{name}: several columns have the same coordinate in meta.colToCoord.")
+        raise InputError(f"{name}: several columns have the same coordinate in meta.colToCoord")
     columns = columns[np.argsort(flat)]
     mask = np.zeros(shape, dtype=bool)
     mask[tuple(coordinates[columns].T)] = True
     space = VoxelSpace.from_mask(mask, np.eye(4))
-    return _samples(info, data, columns, _windows(images), space, name)
+    return _samples(info, data, columns, windows, space, name)
 
 
 def _windows(images: str | slice) -> list[tuple[str, slice]]:
     """List (which stimulus, images) of the samples cut from each trial."""
     if isinstance(images, slice):
-        if images.step not in (None, 1) or images.stop is None or (images.start or 0) < 0:
-            raise ValueError(f"images must be a slice start:stop of image numbers. Got {images}.")
         start = images.start or 0
-        if images.stop <= start:
-            raise ValueError(f"images must hold at least one image. Got {images}.")
+        whole = images.step in (None, 1) and images.stop is not None
+        if not whole or not 0 <= start < images.stop:
+            raise InputError(
+                f"{option('images', images)} cannot be used",
+                expected="a slice start:stop of image numbers from 0, with at least one image",
+            )
         which = "first" if start < WINDOWS["second"].start else "second"
         return [(which, slice(start, images.stop))]
     if images == "both":
         return list(WINDOWS.items())
     if images not in WINDOWS:
-        raise ValueError(f"images must be 'first', 'second', 'both' or a slice. Got {images!r}.")
+        raise InputError(
+            f"{option('images', images)} is not a choice",
+            expected="'first', 'second', 'both' or a slice",
+        )
     return [(images, WINDOWS[images])]
 
 
@@ -114,23 +121,23 @@ def _read(path: Path) -> tuple[Any, Any, Any]:
         ) from error
     missing = [key for key in ("meta", "info", "data") if key not in content]
     if missing:
-        raise ValueError(
-            f"{path}: is no StarPlus file, it has no variable {', '.join(missing)}. "
-            "Expected the structs meta and info and the cell array data."
+        raise InputError(
+            f"{path}: is not a StarPlus file, it has no variable {', '.join(missing)}",
+            expected="the structs meta and info and the cell array data",
         )
     return content["meta"].ravel()[0], content["info"].ravel(), content["data"].ravel()
 
 
 def _field(struct: Any, field: str, name: str) -> np.ndarray:
     if struct.dtype.names is None or field not in struct.dtype.names:
-        raise ValueError(f"{name}: a StarPlus struct lacks the field {field!r}.")
+        raise InputError(f"{name}: a StarPlus struct lacks the field {field!r}")
     return np.asarray(struct[field])
 
 
 def _scalar(struct: Any, field: str, name: str) -> Any:
     value = _field(struct, field, name).ravel()
     if value.size == 0:
-        raise ValueError(f"{name}: the field {field!r} of a StarPlus struct is empty.")
+        raise InputError(f"{name}: the field {field!r} of a StarPlus struct is empty")
     return value[0]
 
 
@@ -139,9 +146,9 @@ def _coordinates(meta: Any, name: str) -> tuple[np.ndarray, tuple[int, int, int]
     shape = tuple(int(_scalar(meta, axis, name)) for axis in ("dimx", "dimy", "dimz"))
     inside = coordinates.ndim == 2 and coordinates.shape[1] == 3
     if not inside or (coordinates < 0).any() or (coordinates >= np.array(shape)).any():
-        raise ValueError(
-            f"{name}: meta.colToCoord must hold x, y, z from 1 to dimx, dimy, dimz = {shape}. "
-            f"Got shape {coordinates.shape}."
+        raise InputError(
+            f"{name}: meta.colToCoord must hold x, y, z from 1 to dimx, dimy, dimz = {shape}",
+            got=f"shape {coordinates.shape}",
         )
     return coordinates, shape  # type: ignore[return-value]
 
@@ -156,13 +163,13 @@ def _columns(meta: Any, rois: str | list[str] | None, n_voxels: int, name: str) 
     wanted = [rois] if isinstance(rois, str) else list(rois)
     unknown = [region for region in wanted if region not in regions]
     if unknown or not wanted:
-        raise ValueError(
-            f"{name}: no region {', '.join(unknown) or '(empty list)'}. "
-            f"It has {', '.join(sorted(regions))}."
+        raise InputError(
+            f"{name}: has no region {', '.join(unknown) or '(empty list)'}",
+            expected=f"{option('rois')} among {', '.join(sorted(regions))}",
         )
     columns = np.unique(np.concatenate([regions[region] for region in wanted]))
     if columns.size == 0:
-        raise ValueError(f"{name}: the mask is empty, {', '.join(wanted)} has no voxel.")
+        raise InputError(f"{name}: the mask is empty, {', '.join(wanted)} has no voxel")
     return columns
 
 
@@ -178,28 +185,30 @@ def _samples(
     name: str,
 ) -> Dataset:
     if len(info) != len(data):
-        raise ValueError(f"{name}: info has {len(info)} trials but data has {len(data)}.")
+        raise InputError(f"{name}: info has {len(info)} trials but data has {len(data)}")
     rows, labels, records, dropped = [], [], [], []
     for number, (trial, values) in enumerate(zip(info, data), start=1):
         if int(_scalar(trial, "cond", name)) < IGNORED_BELOW:
             continue
         side = str(_scalar(trial, "firstStimulus", name))
         if side not in STIMULUS:
-            raise ValueError(
-                f"{name}: firstStimulus of trial {number} is {side!r}, not 'P' or 'S'."
+            raise InputError(
+                f"{name}: firstStimulus of trial {number} is {side!r}", expected="'P' or 'S'"
             )
         for which, window in windows:
             if len(values) < window.stop:
-                dropped.append(f"{name}, trial {number}: {len(values)} images, {window.stop} due")
+                dropped.append(
+                    f"{name}, trial {number}: {len(values)} images, {window.stop} expected"
+                )
                 continue
             part = values[window][:, columns].astype(np.float32)
             if not np.isfinite(part).all():
-                raise ValueError(f"{name}: trial {number} holds NaN or infinite values.")
+                raise InputError(f"{name}: trial {number} holds NaN or infinite values")
             rows.append(part.ravel())
             labels.append(STIMULUS[side if which == "first" else OTHER[side]])
             records.append(_record(trial, number, name))
     if not rows:
-        raise ValueError(f"{name}: no trial with cond 2 or 3 has the images asked for.")
+        raise InputError(f"{name}: no trial with cond 2 or 3 has the images asked for")
     covariates = pd.DataFrame(records)
     both = len(windows) > 1
     return Dataset(

@@ -14,22 +14,33 @@ from typing import Any
 
 import numpy as np
 
-from voxprior.errors import InputError
-from voxprior.images import gifti
-from voxprior.images.finite import check_finite
-from voxprior.images.reading import VOLUMES, array_of, load_volume
+from voxprior.errors import InputError, option
+from voxprior.images import gifti, volumes
+from voxprior.images.findings import check_finite
 from voxprior.space import VoxelSpace
 
-__all__ = ["Parts", "mesh_of", "read_surface", "surface_image", "surface_rows"]
+__all__ = ["EXTENSIONS", "Parts", "is_surface", "mesh_of", "read_surface"]
+__all__ += ["surface_array", "surface_image", "surface_rows"]
 
 # Hemispheres and their numbers of vertices in the order of the rows: (("left", 10242), ...).
 Parts = tuple[tuple[str, int], ...]
 
+EXTENSIONS = (".func.gii", ".shape.gii", ".surf.gii", ".gii.gz", ".gii")
 GIFTI = (".gii", ".gii.gz")
 HEMISPHERE = {"l": "left", "r": "right", "lh": "left", "rh": "right"}
 HEMISPHERE |= {"left": "left", "right": "right"}
 # hemi-L (BIDS), lh. (FreeSurfer), .L. (HCP)
 IN_NAME = re.compile(r"hemi-(L|R|left|right)|(?:^|[._-])(lh|rh|L|R)(?=[._-])", re.IGNORECASE)
+
+
+def is_surface(image: Any) -> bool:
+    """Tell a nilearn SurfaceImage without importing nilearn: it has hemispheres."""
+    return hasattr(image, "mesh") and hasattr(getattr(image, "data", None), "parts")
+
+
+def surface_array(image: Any) -> np.ndarray:
+    """Return the values of all vertices, hemisphere after hemisphere, as float32."""
+    return np.concatenate([np.asarray(part, np.float32) for part in image.data.parts.values()])
 
 
 def read_surface(item: Any, mesh: Any, name: str) -> Any:
@@ -47,22 +58,24 @@ def read_surface(item: Any, mesh: Any, name: str) -> Any:
 
     paths = item if isinstance(item, dict) else {_side(item, name): item}
     if mesh is None:
-        raise ValueError(
-            f"{name}: a GIFTI data file does not say where its vertices are. Give mesh=: a "
-            "PolyMesh, a dict of mesh files {'left': ..., 'right': ...}, or a template name such "
-            "as 'fsaverage5'."
+        raise InputError(
+            f"{name}: a GIFTI data file does not say where its vertices are",
+            remedy=f"Give {option('mesh')}: the mesh file of each hemisphere, or the name of a "
+            "template such as fsaverage5",
         )
     unknown = set(paths) - {"left", "right"}
     if unknown:
-        raise ValueError(f"{name}: hemispheres are 'left' and 'right'. Got {sorted(unknown)}.")
+        raise InputError(
+            f"{name}: a hemisphere is unknown", expected="left and right", got=f"{sorted(unknown)}"
+        )
     sides = _hemispheres(_poly_mesh(mesh), paths)
     data = PolyData(**{side: _gifti_data(path) for side, path in paths.items()})
     for side, values in data.parts.items():
         n_vertices = len(sides.parts[side].coordinates)
         if len(values) != n_vertices:
-            raise ValueError(
-                f"{paths[side]}: has {len(values)} vertices but the {side} mesh has {n_vertices}. "
-                "Give the mesh these data were sampled on."
+            raise InputError(
+                f"{paths[side]}: has {len(values)} vertices but the {side} mesh has {n_vertices}",
+                remedy=f"Give the mesh on which these data were sampled as {option('mesh')}",
             )
     return SurfaceImage(sides, data)
 
@@ -85,17 +98,18 @@ def _surface_values(path: str) -> np.ndarray:
 
     if path.endswith(GIFTI):
         return gifti.read_maps(path)
-    if path.lower().endswith(VOLUMES):  # FreeSurfer keeps surface maps in volumes too
-        return array_of(load_volume(Path(path), path), path).squeeze()
+    if path.lower().endswith(volumes.EXTENSIONS):  # FreeSurfer keeps surface maps in volumes too
+        return volumes.volume_array(volumes.load_volume(Path(path), path), path).squeeze()
     return np.asarray(load_surf_data(path), dtype=np.float32)
 
 
 def _side(path: Any, name: str) -> str:
     found = IN_NAME.search(os.path.basename(os.fspath(path)))
     if not found:
-        raise ValueError(
-            f"{name}: the file name does not tell the hemisphere (hemi-L, lh., .L.). "
-            "Give a dict {'left': path} or {'right': path}."
+        raise InputError(
+            f"{name}: the file name does not tell the hemisphere",
+            expected="hemi-L, hemi-R, lh., rh., .L. or .R. in the name",
+            remedy="Rename the file; in Python a dict says it: {'left': path}",
         )
     return HEMISPHERE[(found.group(1) or found.group(2)).lower()]
 
@@ -136,7 +150,10 @@ def _hemispheres(mesh: Any, sides: Any) -> Any:
 
     missing = [side for side in sides if side not in mesh.parts]
     if missing:
-        raise ValueError(f"The mesh has no {' and '.join(missing)} hemisphere; the data do.")
+        raise InputError(
+            f"The mesh has no {' and '.join(missing)} hemisphere, but the data have one",
+            remedy=f"Give a {option('mesh')} of all hemispheres of the data",
+        )
     return PolyMesh(**{side: mesh.parts[side] for side in sides})
 
 
@@ -154,17 +171,17 @@ def mesh_of(image: Any) -> tuple[np.ndarray, np.ndarray, Parts]:
 
 
 def check_mesh(image: Any, space: VoxelSpace, parts: Parts, name: str, other: str) -> None:
-    """Raise ValueError unless the image's vertices are those of the space."""
+    """Raise InputError unless the image's vertices are those of the space."""
     coordinates, _, found = mesh_of(image)
     if found != parts:
-        raise ValueError(
-            f"{name}: its mesh has {_vertices(found)} but that of {other} has {_vertices(parts)}. "
-            "Sample all surface data on one mesh; surfaces are not resampled here."
+        raise InputError(
+            f"{name}: its mesh has {_vertices(found)} but that of {other} has {_vertices(parts)}",
+            remedy="Sample all surface data on one mesh: surfaces are not resampled here",
         )
     if space.points is not None and not np.allclose(coordinates, space.points, atol=1e-3):
-        raise ValueError(
-            f"{name}: its vertices are at other places than those of {other}. "
-            "Give all images the same mesh (for instance the pial one)."
+        raise InputError(
+            f"{name}: its vertices are at other places than those of {other}",
+            remedy=f"Give all images the same {option('mesh')}, for instance the pial one",
         )
 
 
@@ -180,7 +197,7 @@ def surface_rows(
     NaN and infinite values are an error unless `gaps` lets them pass.
     """
     check_mesh(image, space, parts, name, "the mask")
-    data = array_of(image, name)
+    data = surface_array(image)
     rows = np.ascontiguousarray(data.reshape(len(data), -1)[space.sites].T)
     if not gaps:
         check_finite(rows, name)

@@ -15,9 +15,9 @@ import pandas as pd
 
 from voxprior.errors import InputError, option
 from voxprior.images import bounds
-from voxprior.images.reading import stem
+from voxprior.images.sources import stem
 
-__all__ = ["Joined", "check_columns", "join_table", "parse_table", "read_table"]
+__all__ = ["Joined", "check_join", "join_table", "parse_table", "read_table"]
 
 # Far more than studies of thousands, or fMRIPrep's confounds of an hour, have.
 TABLE_BYTES = 2**26
@@ -89,7 +89,7 @@ def parse_table(table: Any, what: str, sep: str | None = None, **options: Any) -
         by = sep or ("," if path.suffix.lower() == ".csv" else "\t")
         return pd.read_csv(BytesIO(content), sep=by, **options)
     except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:
-        raise ValueError(f"{path}: cannot be read as a {what} ({error}).") from error
+        raise InputError(f"{path}: cannot be read as a {what} ({error})") from error
 
 
 def _check_text(content: bytes) -> None:
@@ -141,33 +141,25 @@ def join_table(
     >>> join_table(["b/sub-02_T1w.nii.gz", "a/sub-01_T1w.nii.gz"], people, label="age").y
     array([74, 61])
     """
-    check_columns(label, covariates)
-    if unmatched not in ("raise", "drop"):
-        raise ValueError(f"unmatched must be 'raise' or 'drop'. Got {unmatched!r}.")
+    check_join(label, covariates, unmatched)
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
     frame = read_table(table)
-    key = key or next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
     wanted = [*([label] if label else []), *covariates]
-    missing = [column for column in [key, *wanted] if column not in frame.columns]
-    if key is None:
-        raise ValueError(
-            f"{name}: has no column that names the file or the subject "
-            f"({', '.join(FILE_KEYS + SUBJECT_KEYS)}). Say which does with key=. "
-            f"It has {', '.join(map(repr, frame.columns))}."
-        )
-    if missing:
-        what = ", ".join(map(repr, missing))
-        raise ValueError(
-            f"{name}: has no column {what}. It has {', '.join(map(repr, frame.columns))}."
-        )
+    key = _key_column(frame, key, wanted, name)
     rows = _rows_of(files, frame[key], name)
     problems = _problems(files, frame, key, rows, wanted, name)
     if problems and unmatched == "raise":
-        raise ValueError("; ".join(problems[:3]) + _more(problems) + ". Or use unmatched='drop'.")
+        raise InputError(
+            "; ".join(problems[:3]) + _more(problems),
+            remedy=f"Mend the table, or leave these out by {option('unmatched', 'drop')}",
+        )
     complete = [r >= 0 and not frame.iloc[r][wanted].isna().any() for r in rows]
     positions = np.flatnonzero(complete)
     if len(positions) == 0:
-        raise ValueError(f"{name}: no file has a complete row. First file: {files[0]}.")
+        raise InputError(
+            f"{name}: no file has a complete row. The first file is {files[0]}",
+            remedy=f"Check which column names the files ({option('key')})",
+        )
     chosen = frame.iloc[rows[positions]].reset_index(drop=True)
     return Joined(
         positions,
@@ -178,8 +170,31 @@ def join_table(
     )
 
 
-def check_columns(label: str | None, covariates: str | Iterable[Any] | None) -> None:
-    """Raise where a covariate is named twice, or is what is to be predicted."""
+def _key_column(frame: pd.DataFrame, key: str | None, wanted: list[str], name: str) -> str:
+    """Find the column that names files or subjects; all wanted columns must be there too."""
+    there = f"{', '.join(map(repr, frame.columns))}"
+    key = key or next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
+    if key is None:
+        raise InputError(
+            f"{name}: has no column that names the file or the subject",
+            expected=f"one of {', '.join(FILE_KEYS + SUBJECT_KEYS)}",
+            got=there,
+            remedy=f"Say which column does by {option('key')}",
+        )
+    missing = [column for column in [key, *wanted] if column not in frame.columns]
+    if missing:
+        raise InputError(f"{name}: has no column {', '.join(map(repr, missing))}", got=there)
+    return key
+
+
+def check_join(
+    label: str | None, covariates: str | Iterable[Any] | None, unmatched: str = "raise"
+) -> None:
+    """Refuse parameters of `join_table`: a covariate named twice, or one that is the label."""
+    if unmatched not in ("raise", "drop"):
+        raise InputError(
+            f"{option('unmatched', unmatched)} is not a choice", expected="'raise' or 'drop'"
+        )
     several = () if covariates is None else covariates
     given = [several] if isinstance(several, str) else list(several)
     twice = sorted({str(name) for name in given if given.count(name) > 1})
@@ -214,9 +229,10 @@ def _rows_of(files: Sequence[Any], keys: pd.Series, name: str) -> np.ndarray:
     for position, file in enumerate(files):
         found = next((row_of[k] for k in _keys_of(str(file)) if k in row_of), [])
         if len(found) > 1:
-            raise ValueError(
-                f"{name}: {file} has {len(found)} rows ({keys.iloc[found[0]]!r}). One row a file "
-                "is due; name the file in a column 'file', or remove the others."
+            raise InputError(
+                f"{name}: {file} has {len(found)} rows ({keys.iloc[found[0]]!r})",
+                expected="one row per file",
+                remedy="Name the file in a column 'file', or remove the other rows",
             )
         rows[position] = found[0] if found else -1
     return rows

@@ -16,17 +16,20 @@ A trial that loses a volume (scrubbed, or past the end of the run) is dropped an
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from voxprior.errors import InputError
+from voxprior.errors import InputError, option
 from voxprior.images.tables import parse_table
 
-__all__ = ["UNITS", "Block", "Cut", "VolumeLabels", "blocks_of_events", "blocks_of_labels", "cut"]
-__all__ += ["Event", "read_volume_labels", "repeated_events", "rest_volumes"]
+__all__ = ["UNITS", "Block", "Event", "Samples", "TrialPlan", "VolumeLabels"]
+__all__ += ["blocks_of_events", "blocks_of_labels", "check_trials", "cut_trials"]
+__all__ += ["read_volume_labels", "repeated_events", "rest_volumes"]
 
 UNITS = ("block", "volume", "window")
 LABEL_COLUMNS = ("labels", "label", "targets", "target", "trial_type", "condition")
@@ -35,6 +38,7 @@ RUN_COLUMNS = ("chunks", "chunk", "runs", "run")
 SLACK = 1e-3
 # An event may reach past a run that was stopped, but not this many times its length.
 LONGEST_EVENT = 10
+LONGEST_DELAY = 3600  # seconds; a response lags by some
 
 
 class Block(NamedTuple):
@@ -59,7 +63,24 @@ class VolumeLabels(NamedTuple):
     runs: np.ndarray | None
 
 
-class Cut(NamedTuple):
+class TrialPlan(NamedTuple):
+    """How runs are cut into samples; the parameters of `load_runs` of these names."""
+
+    unit: str
+    window: int | None
+    delay: float
+    conditions: list[str] | None
+    rest: list[str]
+    label_column: str | None
+
+    def wants(self, label: str | None) -> bool:
+        """Whether blocks of this label become samples."""
+        if self.conditions is not None and label is not None:
+            return label in self.conditions
+        return label not in self.rest
+
+
+class Samples(NamedTuple):
     """Samples of one run: rows (n, T * V), labels, number of the block, names, dropped.
 
     `findings` are (name, message) of volumes that cannot be right.
@@ -71,6 +92,33 @@ class Cut(NamedTuple):
     names: list[str]
     dropped: list[str]
     findings: list[tuple[str, str]]
+
+
+def check_trials(unit: Any, window: Any, delay: Any) -> None:
+    """Refuse parameters by which no run can be cut."""
+    if unit not in UNITS:
+        raise InputError(
+            f"{option('unit', unit)} is not a choice", expected=f"one of {', '.join(UNITS)}"
+        )
+    if window is not None and (not isinstance(window, Integral) or window < 1):
+        raise InputError(
+            f"{option('window', window)} cannot be used", expected="a number of volumes, 1 or more"
+        )
+    if unit == "window" and window is None:
+        raise InputError(
+            f"{option('unit', 'window')} needs a number of volumes",
+            remedy=f"Give {option('window')}",
+        )
+    if unit != "window" and window is not None:
+        raise InputError(
+            f"{option('window', window)} has no effect with {option('unit', unit)}",
+            remedy=f"Set {option('unit', 'window')}, or leave {option('window')} out",
+        )
+    if not isinstance(delay, Real) or not abs(float(delay)) <= LONGEST_DELAY:
+        raise InputError(
+            f"{option('delay', delay)} cannot be used",
+            expected=f"seconds from -{LONGEST_DELAY} to {LONGEST_DELAY}",
+        )
 
 
 # ------------------------------------------------------------------------- timing of a run
@@ -95,18 +143,18 @@ def blocks_of_events(
     needed = ["onset", "duration"] + ([label_column] if label_column else [])
     missing = [column for column in needed if column not in table.columns]
     if missing:
-        raise ValueError(
-            f"{table_name}: the events table has no column {', '.join(map(repr, missing))}. "
-            f"It has {', '.join(map(repr, table.columns))}."
+        raise InputError(
+            f"{table_name}: the events table has no column {', '.join(map(repr, missing))}",
+            got=", ".join(map(repr, table.columns)),
         )
     onsets = _seconds(table["onset"], "onset", table_name)
     durations = _seconds(table["duration"], "duration", table_name)
     late = onsets >= n_volumes * t_r
     if late.any():
-        raise ValueError(
+        raise InputError(
             f"{table_name}: an event starts at {onsets[late][0]:g} s, but {name} ends at "
-            f"{n_volumes * t_r:g} s ({n_volumes} volumes every {t_r:g} s). "
-            "Check that events and run belong together, and t_r."
+            f"{n_volumes * t_r:g} s ({n_volumes} volumes every {t_r:g} s)",
+            remedy=f"Check that events and run belong together, and {option('t_r')}",
         )
     _check_span(onsets, durations, n_volumes * t_r, table_name, name)
     firsts = np.ceil((onsets + delay) / t_r - SLACK).astype(int)
@@ -136,7 +184,7 @@ def _check_span(
 def repeated_events(events: Any, label_column: str, name: str = "run") -> list[Event]:
     """Find events that lie on an earlier one of their label: same onset, or mostly inside it.
 
-    Less overlap is common, for durations are nominal and onsets jitter.
+    Less overlap is common, because durations are nominal and onsets jitter.
 
     >>> import pandas as pd
     >>> events = pd.DataFrame({"onset": [4.0, 4.0], "duration": 6.0, "trial_type": "face"})
@@ -171,15 +219,15 @@ def _seconds(column: pd.Series, what: str, name: str) -> np.ndarray:
         row = int(
             np.flatnonzero(~(np.isfinite(values) & ((what != "duration") | (values >= 0))))[0]
         )
-        raise ValueError(
-            f"{name}: {what} must be a number of seconds in every row. "
-            f"Got {column.iloc[row]!r} in row {row + 1}."
+        raise InputError(
+            f"{name}: {what} must be a number of seconds in every row",
+            got=f"{column.iloc[row]!r} in row {row + 1}",
         )
     return values
 
 
 def _event_labels(table: pd.DataFrame, column: str) -> list[str | None]:
-    # An event without a type (n/a) is something that happened, but no sample: it keeps no label.
+    # An event without a type (n/a) is something that happened, but not a sample: it has no label.
     return [None if pd.isna(value) else str(value) for value in table[column]]
 
 
@@ -204,18 +252,19 @@ def read_volume_labels(labels: Any, n_volumes: int, name: str = "run") -> Volume
         table, table_name = pd.DataFrame({"labels": np.asarray(labels)}), f"labels of {name}"
     column = next((c for c in LABEL_COLUMNS if c in table.columns), None)
     if column is None:
-        raise ValueError(
-            f"{table_name}: no label column. Expected one of {', '.join(LABEL_COLUMNS)}. "
-            f"Got {', '.join(map(str, table.columns))}."
+        raise InputError(
+            f"{table_name}: has no column of labels",
+            expected=f"one of {', '.join(LABEL_COLUMNS)}",
+            got=", ".join(map(str, table.columns)),
         )
     if len(table) != n_volumes:
         more = "labels without images" if len(table) > n_volumes else "images without labels"
-        raise ValueError(
-            f"{table_name}: has {len(table)} labels but {name} has {n_volumes} volumes: {more}."
+        raise InputError(
+            f"{table_name}: has {len(table)} labels but {name} has {n_volumes} volumes: {more}"
         )
     run = next((c for c in RUN_COLUMNS if c in table.columns), None)
     if table[column].isna().any():
-        raise ValueError(f"{table_name}: {int(table[column].isna().sum())} volumes have no label.")
+        raise InputError(f"{table_name}: {int(table[column].isna().sum())} volumes have no label")
     return VolumeLabels(
         table[column].astype(str).to_numpy(dtype=str),
         None if run is None else table[run].to_numpy(),
@@ -237,9 +286,10 @@ def _attributes(path: Path, name: str) -> pd.DataFrame:
     elif table.shape[1] <= 2:
         table.columns = ["labels", "runs"][: table.shape[1]]
     else:
-        raise ValueError(
-            f"{path}: expected one or two columns (label, run), or a header that names them. "
-            f"Got {table.shape[1]} columns."
+        raise InputError(
+            f"{path}: is not a file of labels",
+            expected="one or two columns (label, run), or a header that names them",
+            got=f"{table.shape[1]} columns",
         )
     for column in set(RUN_COLUMNS) & set(table.columns):
         numbers = pd.to_numeric(table[column], errors="coerce")
@@ -262,7 +312,7 @@ def blocks_of_labels(labels: np.ndarray, delay_volumes: int = 0) -> list[Block]:
     ]
 
 
-def rest_volumes(blocks: list[Block], n_volumes: int, rest: tuple[str, ...]) -> np.ndarray:
+def rest_volumes(blocks: list[Block], n_volumes: int, rest: Sequence[str]) -> np.ndarray:
     """Mark the volumes outside every block that is not rest: the baseline, boolean (n_volumes,)."""
     quiet = np.ones(n_volumes, dtype=bool)
     for block in blocks:
@@ -274,29 +324,29 @@ def rest_volumes(blocks: list[Block], n_volumes: int, rest: tuple[str, ...]) -> 
 # ------------------------------------------------------------------------- cutting a run
 
 
-def cut(
+def cut_trials(
     values: np.ndarray,
     kept: np.ndarray,
     blocks: list[Block],
     unit: str = "block",
     window: int | None = None,
     name: str = "run",
-) -> Cut:
+) -> Samples:
     """Cut a run's kept volumes (n_kept, V) into samples, one or more for each block.
 
     >>> import numpy as np
     >>> run = np.arange(8.0, dtype=np.float32).reshape(4, 2)
     >>> blocks = [Block("a", 0, 2), Block("b", 2, 4)]
-    >>> cut(run, np.ones(4, bool), blocks).rows
+    >>> cut_trials(run, np.ones(4, bool), blocks).rows
     array([[1., 2.],
            [5., 6.]], dtype=float32)
-    >>> cut(run, np.ones(4, bool), blocks, unit="window", window=2).rows.shape
+    >>> cut_trials(run, np.ones(4, bool), blocks, unit="window", window=2).rows.shape
     (2, 4)
     """
     # Row of each volume among the kept ones; -1 where it was scrubbed.
     row_of = np.full(len(kept), -1)
     row_of[kept] = np.arange(kept.sum())
-    out = Cut(np.empty(0), [], [], [], [], [])
+    out = Samples(np.empty(0), [], [], [], [], [])
     rows: list[np.ndarray] = []
     for number, block in enumerate(blocks):
         stop = block.first + window if unit == "window" and window else block.stop

@@ -6,37 +6,131 @@ stay float32; the whole image is held once, its smoothed copy a few volumes at a
 
 from __future__ import annotations
 
+import gzip
+import logging
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from xml.parsers.expat import ExpatError
 
 import numpy as np
 
-from voxprior.images.finite import check_finite
-from voxprior.images.reading import array_of
+from voxprior.errors import InputError, option
+from voxprior.images import bounds
+from voxprior.images.findings import check_finite
 from voxprior.space import VoxelSpace
 
-__all__ = ["check_grid", "header_t_r", "resampled", "volume_image", "volume_rows"]
+__all__ = ["EXTENSIONS", "check_grid", "header_t_r", "load_volume", "resampled"]
+__all__ += ["volume_array", "volume_image", "volume_rows"]
 
+EXTENSIONS = (".nii.gz", ".nii", ".img.gz", ".img", ".hdr.gz", ".hdr", ".mgz", ".mgh")
+# What nibabel, zlib and the XML parser of GIFTI raise on damaged files.
+DAMAGED = (OSError, EOFError, ValueError, KeyError, zlib.error, gzip.BadGzipFile, ExpatError)
 # Affines of one scanner differ by float32 rounding; a micrometre is far below any voxel.
 AFFINE_TOLERANCE_MM = 1e-3
 # Volumes smoothed at once: nilearn copies what it smooths.
 VOLUMES_AT_ONCE = 32
 
 
+# ---------------------------------------------------------------- files
+
+
+def load_volume(path: Path, name: str) -> Any:
+    """Open an image file; the data are read later, by `volume_array`."""
+    import nibabel
+
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{name}: no such image file. Check the path, or use a glob pattern."
+        )
+    if path.is_dir():
+        raise IsADirectoryError(f"{name}: is a folder. Give its images, e.g. '{path}/*.nii.gz'.")
+    if not path.is_file() or not path.name.lower().endswith(EXTENSIONS):
+        raise InputError(
+            f"{name}: is not an image file", expected=f"one that ends in {', '.join(EXTENSIONS)}"
+        )
+    # Whatever a parser raises on bytes that somebody else wrote, the file is at fault.
+    try:
+        declared = bounds.declared_by(path)
+    except Exception as error:
+        raise _unreadable(name, error) from error
+    declared.check(name)
+    try:
+        with _remarks_as_warnings(name):
+            return nibabel.load(path)
+    except Exception as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: Exception) -> OSError:
+    why = f"unknown code {error}" if isinstance(error, KeyError) else str(error)
+    return OSError(
+        f"{name}: cannot be read as an image ({why or type(error).__name__}). The file is damaged "
+        "or not an image."
+    )
+
+
+@contextmanager
+def _remarks_as_warnings(name: str) -> Iterator[None]:
+    """Warn of what nibabel mends in a header; it prints that by itself, at every look."""
+    from nibabel.imageglobals import logger
+
+    class Warn(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            warnings.warn(f"{name}: {record.getMessage()}", stacklevel=2)
+
+    own = logger.handlers
+    logger.handlers = [Warn()]
+    try:
+        yield
+    finally:
+        logger.handlers = own
+
+
+def volume_array(image: Any, name: str) -> np.ndarray:
+    """Return the image's values as float32 without keeping a second copy inside the image."""
+    declared = bounds.declared_in(image) if _is_on_disk(image) else None
+    if declared is not None:
+        declared.check(name)
+    try:
+        if declared is None:
+            return image.get_fdata(dtype=np.float32, caching="unchanged")
+        return bounds.read_voxels(declared, float(image.dataobj.slope), float(image.dataobj.inter))
+    except DAMAGED as error:
+        raise bounds.damaged(name, error) from error
+
+
+def _is_on_disk(image: Any) -> bool:
+    from nibabel.arrayproxy import ArrayProxy
+
+    proxy = image.dataobj
+    # Exactly this class: the proxies of other formats lay their data out in their own way.
+    plain = type(proxy) is ArrayProxy and proxy.order == "F"
+    return plain and isinstance(proxy.file_like, str)
+
+
+# ---------------------------------------------------------------- grids
+
+
 def check_grid(
     image: Any, shape: tuple[int, ...], affine: np.ndarray, name: str, other: str
 ) -> None:
-    """Raise ValueError unless the image lies on this grid; `other` says whose grid it is."""
+    """Raise InputError unless the image lies on this grid; `other` says whose grid it is."""
+    remedy = f"Bring the images to one grid, or set {option('resample', True)}"
     if tuple(image.shape[:3]) != tuple(shape):
-        raise ValueError(
-            f"{name}: its grid is {_size(image.shape[:3])} but {other} has {_size(shape)}. "
-            "Bring the images to one grid, or ask for resample=True."
+        raise InputError(
+            f"{name}: its grid is {_size(image.shape[:3])} but {other} has {_size(shape)}",
+            remedy=remedy,
         )
     difference = np.abs(np.asarray(image.affine) - affine).max()
     if difference > AFFINE_TOLERANCE_MM:
-        raise ValueError(
+        raise InputError(
             f"{name}: its affine differs from that of {other} (by up to {difference:.3g} mm), "
-            "so the voxels are at other places. Bring the images to one grid, or ask for "
-            "resample=True."
+            "so the voxels are at other places",
+            remedy=remedy,
         )
 
 
@@ -82,7 +176,7 @@ def volume_rows(
     if resample:
         image = resampled(image, space.shape, affine, name)
     check_grid(image, space.shape, affine, name, "the mask")
-    data = array_of(image, name)
+    data = volume_array(image, name)
     data = data.reshape(*data.shape[:3], -1)
     mask = space.mask
     rows = np.empty((data.shape[-1], space.n_voxels), dtype=np.float32)
@@ -117,7 +211,9 @@ def resampled(image: Any, shape: tuple[int, ...], affine: np.ndarray, name: str)
     same_shape = tuple(image.shape[:3]) == tuple(shape)
     if same_shape and np.abs(np.asarray(image.affine) - affine).max() <= AFFINE_TOLERANCE_MM:
         return image
-    array_of(image, name)  # nilearn reads the file by itself, but not to the end that tells damage
+    volume_array(
+        image, name
+    )  # nilearn reads the file by itself, but not to the end that tells damage
     return resample_img(
         image,
         target_affine=affine,

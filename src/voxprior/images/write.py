@@ -10,6 +10,7 @@ from typing import Any
 from unicodedata import normalize
 from uuid import uuid4
 
+from voxprior.errors import InputError
 from voxprior.images.imagespace import ImageSpace
 from voxprior.space import VoxelSpace
 
@@ -35,11 +36,11 @@ def write_map(values: Any, images: ImageSpace | VoxelSpace, path: Any) -> list[P
     Parameters
     ----------
     values : array of shape (V,), (T, V) or (T * V,)
-        One value a voxel; with time, a 4-D image.
+        One value per voxel; with time, a 4-D image.
     images : ImageSpace or VoxelSpace of a volume
         Where the voxels are.
     path : path
-        ``.nii`` or ``.nii.gz`` for volumes; ``.gii`` for surfaces, one file a hemisphere with
+        ``.nii`` or ``.nii.gz`` for volumes; ``.gii`` for surfaces, one file per hemisphere with
         ``_hemi-L`` and ``_hemi-R`` added to the name. Folders are made; an old file is replaced.
 
     Returns
@@ -64,11 +65,11 @@ def write_map(values: Any, images: ImageSpace | VoxelSpace, path: Any) -> list[P
     if images.parts is None:
         extension = next((e for e in VOLUME_EXTENSIONS if path.name.endswith(e)), None)
         if extension is None:
-            raise ValueError(f"{path}: a volume is written as .nii or .nii.gz.")
+            raise InputError(f"{path}: a volume is written as .nii or .nii.gz")
         _atomically(path, extension, image.to_filename)
         return [path]
     if not path.name.endswith(".gii"):
-        raise ValueError(f"{path}: a surface map is written as .gii.")
+        raise InputError(f"{path}: a surface map is written as .gii")
     return [_write_hemisphere(image, side, path) for side, _ in images.parts]
 
 
@@ -147,9 +148,9 @@ def file_stems(names: Iterable[str], unfit: str = r"[^\w.+-]+", joint: str = "_"
 
 def _volume_space(space: VoxelSpace) -> ImageSpace:
     if space.kind != "volume" or len(space.shape) != 3:
-        raise ValueError(
-            f"{space!r}: only a three-dimensional volume can be written from a VoxelSpace alone. "
-            "Give the ImageSpace the data were read with."
+        raise InputError(
+            f"{space!r}: only a three-dimensional volume can be written from a VoxelSpace alone",
+            remedy="Give the ImageSpace by which the data were read",
         )
     return ImageSpace(space)
 

@@ -65,12 +65,14 @@ def test_bad_pairs(pairs, run_path, mask_path):
         ValueError, match=r"sub-00_ses-1.nii.gz and .*sub-01_ses-2.* different subj"
     ):
         load_differences(first, second[1:] + second[:1])
-    with pytest.raises(ValueError, match=r"run-1_bold.nii.gz: one 3-D map a time point is due"):
+    with pytest.raises(
+        ValueError, match=r"run-1_bold.nii.gz: is 4-D. Expected one 3-D map per time point"
+    ):
         load_differences(first[:1], [run_path])
-    with pytest.raises(ValueError, match="sign must be"):
+    with pytest.raises(ValueError, match=r"sign=.loss. is not a choice"):
         load_differences(first, second, sign="loss")
     data = load_differences(first, second, mask=mask_path)
-    with pytest.raises(ValueError, match="leave out mask"):
+    with pytest.raises(ValueError, match="Leave out mask"):
         load_differences(first, second, mask=mask_path, images=data.images)
 
 

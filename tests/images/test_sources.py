@@ -6,7 +6,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from voxprior.images.reading import array_of, find_sources, n_volumes, stem
+from voxprior.images.sources import array_of, find_sources, n_volumes, stem
 
 
 @pytest.mark.parametrize(

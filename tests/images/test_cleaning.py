@@ -2,18 +2,19 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from voxprior.errors import InputError
 from voxprior.images import scaled_by_training
-from voxprior.images.standardize import choose, standardize, statistics
+from voxprior.images.cleaning import check_settings, resolve_mode, standardize, statistics
 
 
 def test_auto_is_run_for_runs_and_train_for_maps():
-    assert choose("auto", runs=True) == "run"
-    assert choose("auto", runs=False) == "train"
-    assert choose("none", runs=True) == "none"
-    with pytest.raises(ValueError, match="standardize must be one of"):
-        choose("zscore", runs=True)
-    with pytest.raises(ValueError, match="single image"):
-        choose("baseline", runs=False)
+    assert resolve_mode("auto", runs=True) == "run"
+    assert resolve_mode("auto", runs=False) == "train"
+    assert resolve_mode("none", runs=True) == "none"
+    with pytest.raises(InputError, match=r"standardize='zscore' is not a choice. Expected one of"):
+        check_settings(standardize="zscore")
+    with pytest.raises(InputError, match="single image"):
+        resolve_mode("baseline", runs=False)
 
 
 def test_statistics_are_exact_though_values_are_float32(rng):

@@ -1,0 +1,119 @@
+"""What a user names (path, glob, image, list) as sources that can be opened one by one.
+
+A `Source` keeps the name for messages. It opens as a nibabel image, whose data stay on disk, or as
+a SurfaceImage; `array_of` reads the values of either.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voxprior.errors import InputError, InputTypeError
+from voxprior.images import bounds, surfaces, volumes
+from voxprior.images.surfaces import is_surface
+
+__all__ = ["Source", "array_of", "find_sources", "n_volumes", "stem"]
+
+
+def stem(path: str | Path) -> str:
+    """Return a name without folder and image extension: ``a/b_bold.nii.gz`` -> ``b_bold``."""
+    name = Path(path).name
+    for extension in volumes.EXTENSIONS + surfaces.EXTENSIONS:
+        if name.lower().endswith(extension):
+            return name[: -len(extension)]
+    return Path(name).stem
+
+
+@dataclass(frozen=True)
+class Source:
+    """One image as the user named it: a path, an image in memory, or a pair of GIFTI files."""
+
+    name: str
+    item: Any
+    mesh: Any = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file, where there is exactly one."""
+        return Path(self.item) if isinstance(self.item, (str, os.PathLike)) else None
+
+    def load(self) -> Any:
+        """Return the nibabel image (data still on disk) or the SurfaceImage."""
+        if is_surface(self.item):
+            return self.item
+        if isinstance(self.item, dict) or (self.path and str(self.path).endswith(surfaces.GIFTI)):
+            return surfaces.read_surface(self.item, self.mesh, self.name)
+        image = volumes.load_volume(self.path, self.name) if self.path else self.item
+        if len(image.shape) not in (3, 4):
+            raise InputError(
+                f"{self.name}: an image must have 3 or 4 dimensions", got=f"shape {image.shape}"
+            )
+        kind = getattr(image.dataobj, "dtype", None) or image.get_data_dtype()
+        bounds.check_numbers(image.shape, np.dtype(kind), self.name)
+        bounds.check_affine(image.affine, self.name)
+        return image
+
+
+def array_of(image: Any, name: str) -> np.ndarray:
+    """Return the values of a volume or a surface as float32; time, if any, is the last axis."""
+    if is_surface(image):
+        return surfaces.surface_array(image)
+    return volumes.volume_array(image, name)
+
+
+def n_volumes(image: Any) -> int:
+    """Return how many volumes an image holds; 1 for a 3-D image or a single surface map."""
+    time = image.shape[1:2] if is_surface(image) else image.shape[3:4]
+    return int(time[0]) if time else 1
+
+
+def find_sources(images: Any, mesh: Any = None) -> list[Source]:
+    """List the images named by a path, glob, image, dict of hemispheres, or a list of these.
+
+    Parameters
+    ----------
+    images : str, Path, image, SurfaceImage, dict or list of these
+        A string with ``*``, ``?`` or ``[`` that is not a file is a glob pattern, sorted by name.
+    mesh : optional
+        The mesh of GIFTI files; SurfaceImages bring their own.
+    """
+    if isinstance(images, Source):
+        return [images]
+    if isinstance(images, (list, tuple)):
+        found = [source for item in images for source in find_sources(item, mesh)]
+        unnamed = [source.name == "image" for source in found]
+        found = [
+            Source(f"image {i} of the list", source.item, mesh) if bare else source
+            for i, (source, bare) in enumerate(zip(found, unnamed))
+        ]
+        if not found:
+            raise InputError("The list of images is empty", remedy="Give at least one image")
+        return found
+    if isinstance(images, (str, os.PathLike)):
+        return [Source(str(path), Path(path), mesh) for path in _matching(os.fspath(images))]
+    if isinstance(images, dict):
+        return [Source(" and ".join(str(v) for v in images.values()), images, mesh)]
+    if is_surface(images) or (hasattr(images, "affine") and hasattr(images, "dataobj")):
+        filename = None if is_surface(images) else images.get_filename()
+        return [Source(filename or "image", images, mesh)]
+    raise InputTypeError(
+        "Images of this type cannot be read",
+        expected="a path, a glob pattern, a nibabel image, a SurfaceImage, a dict of hemispheres, "
+        "or a list of these",
+        got=type(images).__name__,
+    )
+
+
+def _matching(pattern: str) -> list[str]:
+    if os.path.exists(pattern) or not glob.has_magic(pattern):
+        return [pattern]
+    paths = sorted(glob.glob(pattern, recursive=True))
+    if not paths:
+        raise FileNotFoundError(f"{pattern}: no file matches this pattern.")
+    return paths
