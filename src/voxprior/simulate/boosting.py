@@ -7,8 +7,8 @@ s is non-zero in a few balls. Three kinds of noise, all of standard deviation 1:
 - `iid`: independent standard normal.
 - `poisson`: counts of mean b + √b (y - 1/2) s, minus b, over √b; b is the baseline count.
 - `correlated`: a smooth Gaussian field D G ε. The signal passes through the same filter, s = D G u
-  with u constant in the balls, for a signal sharper than its noise would make the ideal classifier
-  perfect, whatever its size.
+  with u constant in the balls, because a signal sharper than its noise would make the ideal
+  classifier perfect, whatever its size.
 
 For normal noise of covariance Σ the ideal classifier is right with probability Φ(√(s' Σ^-1 s) / 2)
 = Φ(|u| / 2), where u = s for independent noise.

@@ -14,7 +14,7 @@ from voxprior.space import VoxelSpace
 __all__ = ["as_space", "balls", "brain", "regions"]
 
 # Voxel size of the grids a generator makes itself, in mm: usual in functional imaging.
-GRID_MILLIMETRES = 3.0
+GRID_MILLIMETERS = 3.0
 # Places tried for each ball; the one with most voxels around it wins, so balls lie inside.
 CANDIDATES = 64
 
@@ -44,7 +44,7 @@ def as_space(
     if isinstance(space, VoxelSpace):
         return space
     shape = default if space is None else space
-    affine = np.diag([GRID_MILLIMETRES] * 3 + [1.0])
+    affine = np.diag([GRID_MILLIMETERS] * 3 + [1.0])
     try:
         return VoxelSpace.grid(shape, affine)
     except (TypeError, ValueError) as error:
@@ -87,5 +87,5 @@ def regions(space: VoxelSpace, n_regions: int, rng: np.random.Generator) -> NDAr
             f"{option('n_regions', n_regions)} cannot be used",
             expected=f"1 to {space.n_voxels}, the voxels of the space",
         )
-    centres = rng.choice(space.n_voxels, size=n_regions, replace=False)
-    return 1 + cKDTree(space.coordinates[centres]).query(space.coordinates)[1]
+    centers = rng.choice(space.n_voxels, size=n_regions, replace=False)
+    return 1 + cKDTree(space.coordinates[centers]).query(space.coordinates)[1]
