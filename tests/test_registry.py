@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import nibabel
 import numpy as np
@@ -22,6 +23,8 @@ from voxprior import registry
 from voxprior.registry import check_kind, kind_of, model, model_of, models, split_words, splitter
 from voxprior.validation import Bootstrap, FewShotSplit, MonteCarloLeaveOnePerClassOut
 
+DOCS = Path(__file__).parents[1] / "docs"
+
 # ---------------------------------------------------------------- models
 
 
@@ -32,7 +35,8 @@ def test_every_name_makes_a_model_of_its_kind(one):
     assert all(isinstance(text, str) and text for text in one.describe().values())
     if one.role == "family":
         assert model_of(built) is one
-        assert one.drawing().LEGENDS
+        assert one.pictures is None or one.drawing().LEGENDS
+        assert (DOCS / f"{one.docs}.md").is_file()
         assert getattr(voxprior, one.label) is one.estimator
 
 
