@@ -1,6 +1,6 @@
 """
 Feature sharing: two trials per class
-===================================
+=====================================
 
 With two trials per class a voxel's own mean and variance are mostly noise. Its neighbours saw the
 same response up to a scale, and all voxels are about equally noisy. `FeatureSharingNB` draws every

@@ -1,6 +1,6 @@
 """
 Walk: one map per patient, with age, sex and site
-===============================================
+=================================================
 
 A clinical group has one structural map per subject and a table of age, sex and site. Patients are
 older than controls, and one site has more of them: a decoder may find age or the scanner instead of
