@@ -158,7 +158,7 @@ class RandomFieldClassifier(VoxelClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(60, 8)), np.repeat(["rest", "task"], 30)
     >>> X[:30, 1] += 2 * X[:30, 0]  # at rest node 1 follows node 0,
-    >>> X[30:, 1] += 2 * X[30:, 2]  # in the task with node 2
+    >>> X[30:, 1] += 2 * X[30:, 2]  # in the task node 2
     >>> field = RandomFieldClassifier().fit(X, y)
     >>> field.coef_[:, 1].argmax(axis=1)
     array([0, 2])
