@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-# One BLAS thread a test worker: workers fill the cores already.
+# One BLAS thread per test worker: workers fill the cores already.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 -q
 
 .PHONY: demo test test-all test-browser test-minimum lint bench docs clean

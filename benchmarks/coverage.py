@@ -57,7 +57,7 @@ class Design(NamedTuple):
     effect: float  # distance of each class mean from the common mean, in noise deviations
     likeness: float = 0.0  # deviation of a group's own pattern, in the same unit
     n_classes: int = 2
-    mixed: bool = True  # every group holds every class; or one class a group
+    mixed: bool = True  # every group holds every class; or one class per group
     shares: tuple[int, ...] = (1,)  # how often each class comes, relative to the others
     decoder: str = "means"
 
@@ -100,8 +100,8 @@ DESIGNS: dict[str, Design] = {
     "110 scans, classes 5 to 1, 5 folds": Design(folds(5), ONE, 110, 15, 1.8, shares=(5, 1)),
     "10 runs, classes 3 to 2 to 1": Design(RUNS, (12,), 10, 30, 1.8, 0.3, 3, shares=(3, 2, 1)),
     "100 scans of 500 voxels, 5 folds": Design(folds(5), ONE, 100, 500, 2.2),
-    "64 scans, 2 a class train": Design(FewShotSplit(2, 20), ONE, 64, 15, 2.0),
-    "36 scans, 5 a class, 4 repeats": Design(FewShotSplit(5, 4), ONE, 36, 25, 1.8),
+    "64 scans, 2 per class train": Design(FewShotSplit(2, 20), ONE, 64, 15, 2.0),
+    "36 scans, 5 per class, 4 repeats": Design(FewShotSplit(5, 4), ONE, 36, 25, 1.8),
     "12 runs, 3 train": Design(FewShotSplit(3, 10, draw="group"), (4,), 12, 60, 1.8, 0.3),
     "14 runs, half train": Design(FewShotSplit(None, 12), (10,), 14, 30, 1.3, 0.35),
     "80 scans, one test set": Design(OneTestSet(), ONE, 80, 12, 1.4),
@@ -121,14 +121,14 @@ DESIGNS: dict[str, Design] = {
 }
 # Two decoders on the same folds; how much the first scores above the second.
 PAIRS: dict[str, tuple[Design, str]] = {
-    "40 scans, 2 a class train": (Design(FewShotSplit(2, 10), ONE, 40, 20, 2.0), "discriminant"),
-    "60 scans, 8 a class train": (Design(FewShotSplit(8, 10), ONE, 60, 12, 1.5), "discriminant"),
-    "10 runs, 2 a class train": (
+    "40 scans, 2 per class train": (Design(FewShotSplit(2, 10), ONE, 40, 20, 2.0), "discriminant"),
+    "60 scans, 8 per class train": (Design(FewShotSplit(8, 10), ONE, 60, 12, 1.5), "discriminant"),
+    "10 runs, 2 per class train": (
         Design(FewShotSplit(2, 10), (8,), 10, 30, 1.8, 0.3),
         "discriminant",
     ),
     "9 runs, leave one out": (Design(RUNS, (10,), 9, 20, 1.4, 0.3), "discriminant"),
-    "60 scans, 2 a class, against chance": (
+    "60 scans, 2 per class, against chance": (
         Design(FewShotSplit(2, 10), ONE, 60, 30, 2.5),
         "shuffled",
     ),
@@ -307,7 +307,7 @@ def counted(found: Sequence[Interval], target: Sequence[float]) -> dict[str, Any
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description="Coverage of nominal 95 % intervals.")
-    parser.add_argument("--quick", action="store_true", help="10 data sets a design")
+    parser.add_argument("--quick", action="store_true", help="10 data sets per design")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".md"))
     arguments = parser.parse_args(argv)
     n = 10 if arguments.quick else N_DATA_SETS
@@ -327,7 +327,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def rows_of(found: dict[str, dict[str, dict]], scores: Sequence[str]) -> list[dict[str, object]]:
-    """One row a design that has the scores, and the range of each column."""
+    """One row per design that has the scores, and the range of each column."""
     kept = {name: row for name, row in found.items() if scores[0] in row}
     rows: list[dict[str, object]] = [
         {"design": name, "expected": row[scores[0]]["expected"]}

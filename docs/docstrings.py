@@ -1,6 +1,6 @@
-"""Show docstrings as they read in the source: formulas and symbol tables line by line.
+"""Show docstrings as they read in the source: formulas and tables of symbols line by line.
 
-The package writes formulas as indented lines and symbol tables as aligned text. Sphinx would fold
+The package writes formulas as indented lines and tables of symbols with bars. Sphinx would fold
 both into paragraphs; this extension puts them into literal blocks, and takes the bars of |x| and
 the star of *shape for what they are. Methods that scikit-learn adds are left out.
 """

@@ -2,7 +2,7 @@
 Age from a map: regression with error bars
 ==========================================
 
-One map a subject and a number to predict. Gaussian process regression finds scale and noise by
+One map per subject and a number to predict. Gaussian process regression finds scale and noise by
 evidence and gives every prediction its own standard deviation.
 
 The methods are explained on their :doc:`page </families/gaussian>`.

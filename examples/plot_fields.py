@@ -4,7 +4,7 @@ Compressed random fields: classes that differ in connectivity
 
 Within a class each voxel is predicted by a few others. Where two classes have the same means and
 the same variances, and only the dependence between voxels differs, a classifier that looks at
-voxels one by one is blind. `RandomFieldClassifier` learns one sparse field a class and asks which
+voxels one by one is blind. `RandomFieldClassifier` learns one sparse field per class and asks which
 one a scan obeys.
 
 The method is explained on its :doc:`page </families/fields>`.
@@ -30,7 +30,7 @@ data = chains((6, 6), n_per_class=80, n_nodes=36, coupling=0.6, random_state=0)
 print(data)
 
 # %%
-# Accuracy by the number of training scans a class. The plain field is a ridge regression of each
+# Accuracy by the number of training scans per class. The plain field is a ridge regression of each
 # region on all others; compression shrinks the sum of absolute coefficients as well, by as much as
 # held-out training scans ask for. It helps most where scans are about as few as regions.
 
@@ -55,11 +55,11 @@ for name, values in accuracy.items():
     ax.plot(sizes, values, "o-", label=name)
     print(f"{name:22s}", *(f"{value:.2f}" for value in values))
 ax.axhline(0.5, color="0.6", linestyle="--")
-ax.set(xlabel="training scans a class", ylabel="accuracy", xticks=sizes)
+ax.set(xlabel="training scans per class", ylabel="accuracy", xticks=sizes)
 ax.legend(frameon=False, fontsize="small")
 
 # %%
-# The coefficients that the field learned from 40 scans a class, beside the true ones. Row i
+# The coefficients that the field learned from 40 scans per class, beside the true ones. Row i
 # predicts region i. They are small, never exactly zero.
 
 first = np.concatenate([np.flatnonzero(data.y == c)[:40] for c in (0, 1)])

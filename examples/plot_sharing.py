@@ -1,8 +1,8 @@
 """
-Feature sharing: two trials a class
-===================================
+Feature sharing: two trials per class
+=====================================
 
-With two trials a class a voxel's own mean and variance are mostly noise. Its neighbours saw the
+With two trials per class a voxel's own mean and variance are mostly noise. Its neighbours saw the
 same response up to a scale, and all voxels are about equally noisy. `FeatureSharingNB` draws every
 mean toward what the neighbours predict, by as much as they agree, and pools the variances.
 
@@ -10,7 +10,7 @@ The method is explained on its :doc:`page </families/sharing>`.
 """
 
 # %%
-# An experiment with 1,568 voxels and 16 images a trial. One region of ten responds; its amplitude
+# An experiment with 1,568 voxels and 16 images per trial. One region of ten responds; its amplitude
 # varies smoothly in space and differs between the two classes. Noise is equal everywhere.
 
 import matplotlib.pyplot as plt
@@ -27,9 +27,9 @@ data = time_courses((14, 14, 8), amplitude=0.4, n_regions=10, active_regions=1, 
 print(data)
 
 # %%
-# Learning curves: n trials a class train, the trials of the other half of the experiment test, ten
-# random splits each. "variances only" leaves the means alone, so the curves say what each half of
-# the idea brings.
+# Learning curves: n trials per class train, the trials of the other half of the experiment test,
+# ten random splits each. "variances only" leaves the means alone, so the curves say what each half
+# of the idea brings.
 
 models = {
     "Gaussian naive Bayes": GaussianNB(),
@@ -53,12 +53,12 @@ curves, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, values in accuracy.items():
     ax.plot(sizes, values, "o-", label=name)
 ax.axhline(0.5, color="0.6", linestyle="--")
-ax.set(xlabel="training trials a class", ylabel="accuracy", xticks=sizes)
+ax.set(xlabel="training trials per class", ylabel="accuracy", xticks=sizes)
 ax.legend(frameon=False)
 
 # %%
 # What sharing does to the means: the difference of the two classes' mean maps when the response is
-# highest, from two trials a class, before and after.
+# highest, from two trials per class, before and after.
 
 train = [*np.flatnonzero(data.y == 0)[:2], *np.flatnonzero(data.y == 1)[:2]]
 model = FeatureSharingNB(data.space).fit(data.X[train], data.y[train])

@@ -1,8 +1,8 @@
 """
-Walk: one map a patient, with age, sex and site
-===============================================
+Walk: one map per patient, with age, sex and site
+=================================================
 
-A clinical group has one structural map a subject and a table of age, sex and site. Patients are
+A clinical group has one structural map per subject and a table of age, sex and site. Patients are
 older than controls, and one site has more of them: a decoder may find age or the scanner instead of
 the disease. This walk tells them apart, and turns probabilities into decisions.
 """
@@ -74,7 +74,7 @@ print(data)
 # Images, covariates, or both?
 # ----------------------------
 #
-# The audit warns that the labels go along with age and site. That is known here, and dealt with:
+# The audit warns that the labels correlate with age and site. That is known here, and dealt with:
 # covariates are regressed out, with coefficients of the training fold. So the finding is allowed by
 # its name, and stays on record.
 

@@ -3,7 +3,7 @@ Walk: which prior pays, and when it stops paying
 ================================================
 
 A methods person compares families on one data set: the same splits for all, flat baselines beside
-them, from two training scans a class to all there are. What matters is the difference on the same
+them, from two training scans per class to all there are. What matters is the difference on the same
 splits, and its interval.
 """
 
@@ -61,7 +61,7 @@ for ax, (name, curve) in zip(axes, curves.items()):
     for decoder, part in curve.summary("accuracy").groupby("estimator", sort=False):
         ax.errorbar(part["n_per_class"], part["mean"], part["std"], marker="o", label=decoder)
     ax.axhline(0.5, color="0.6", linestyle="--")
-    ax.set(title=name, xlabel="training scans a class", xscale="log")
+    ax.set(title=name, xlabel="training scans per class", xscale="log")
     ax.set_xticks(sizes, [str(n) for n in sizes])
     ax.minorticks_off()
 axes[0].set_ylabel("accuracy")
@@ -80,7 +80,7 @@ for name, curve in curves.items():
 
 # %%
 # Accuracy is not all. Log-loss (.69 for a coin) shows who knows how little it knows: naive Bayes is
-# sure and wrong, and with a few scans a class a Gaussian process stays near one half.
+# sure and wrong, and with a few scans per class a Gaussian process stays near one half.
 
 for name, curve in curves.items():
     print(name)

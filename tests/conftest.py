@@ -1,4 +1,4 @@
-"""Fixtures every test room shares."""
+"""Fixtures that all tests share."""
 
 import os
 from pathlib import Path

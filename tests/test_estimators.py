@@ -1,4 +1,4 @@
-"""The house rules every estimator of the registry obeys; a new one joins by its registry line."""
+"""The rules that every estimator of the registry obeys; a new one joins by its registry line."""
 
 import numpy as np
 import pytest
@@ -130,7 +130,7 @@ def test_probabilities_are_finite_with_a_hundred_thousand_features(family):
 
 
 @every
-def test_one_or_two_scans_a_class(family):
+def test_one_or_two_scans_per_class(family):
     X, y, space = problem(family, n=4)
     model = family.make(space).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
@@ -158,7 +158,7 @@ def test_clone_and_skops_round_trip(family):
 
 
 @every
-def test_voxel_maps_have_one_value_a_voxel(family):
+def test_voxel_maps_have_one_value_per_voxel(family):
     X, y, space = problem(family)
     maps = family.make(space).fit(X, y).voxel_maps()
     assert maps

@@ -104,7 +104,7 @@ def memory(n_samples: int, n_voxels: int) -> dict:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     per_value = peak / (n_samples * n_voxels)
-    return {"samples": n_samples, "voxels": n_voxels, "bytes a sample and voxel": per_value}
+    return {"samples": n_samples, "voxels": n_voxels, "bytes per sample and voxel": per_value}
 
 
 def decoders(shape: tuple[int, ...], n_per_class: int, with_nilearn: bool) -> list[dict]:

@@ -68,7 +68,7 @@ def race(sizes, repeats: int) -> list[dict]:
                 "plain, s": plain,
                 "compressed, s": squeezed,
                 "sequential filters, s": f"~{kalman:.3g}",
-                "LassoCV a node, s": f"~{lasso:.3g}",
+                "LassoCV per node, s": f"~{lasso:.3g}",
                 "GraphicalLasso, s": graph,
                 "plain over filters": f"{kalman / plain:.0f} x",
                 "compressed over LassoCV": f"{lasso / squeezed:.0f} x",
@@ -120,7 +120,7 @@ def protocol(n_voxels: int, n_folds: int) -> list[dict]:
             {
                 "protocol": name,
                 "folds timed": n_folds,
-                "s a fold": seconds / n_folds,
+                "s per fold": seconds / n_folds,
                 "840 folds on one core, s": f"~{whole:.0f}",
             }
         )

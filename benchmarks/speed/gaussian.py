@@ -29,7 +29,7 @@ LONG = 10.0
 
 
 def scans(n: int, p: int, n_classes: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Training and test scans with a weak pattern a class, and a number that a pattern carries."""
+    """Scans with a weak pattern per class, and a number that a pattern carries."""
     rng = np.random.default_rng(seed)
     patterns = rng.standard_normal((n_classes, p), dtype=np.float32) * np.float32(16 / np.sqrt(p))
     out = {}
@@ -215,7 +215,7 @@ def main(argv: list[str] | None = None) -> dict[str, list[dict]]:
     note = (
         f"{p:,} voxels, float32; hyper-parameters optimised; wall seconds, best of {repeats} after "
         f"a warm-up (one run where it takes over {LONG:.0f} s), with BLAS threads as "
-        f"users have them, one a core, and with one; ratio: times faster than the first row. "
+        f"users have them, one per core, and with one; ratio: times faster than the first row. "
         f"{versions}."
         + (f" Not installed, left out: {', '.join(missing)}." if missing else "")
         + " sklearn-rvm's classifier is left out: it needs minutes for 100 scans."

@@ -27,7 +27,7 @@ PAPER = {"selection": 1.0, "latent": 20.0, "label": 0.5}
 
 
 def peers(X: np.ndarray, y: np.ndarray, n: int) -> dict[str, float]:
-    """Seconds a voxel of the peers that are installed; their scores must equal ours."""
+    """Seconds per voxel of the peers that are installed; their scores must equal ours."""
     table = pd.DataFrame(X[:, :n], columns=[f"v{v}" for v in range(n)]).assign(C=y)
     words = pack(X[:, :n])
     cells = class_cells(words, y, 2, [])
@@ -170,7 +170,7 @@ def main(argv: list[str] | None = None) -> None:
         ratios.append(
             {
                 "peer": name,
-                "ms a voxel": each * 1e3,
+                "ms per voxel": each * 1e3,
                 "first step, s": whole,
                 "peer / ours": round(whole / first * 1e3),
             }

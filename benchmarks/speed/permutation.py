@@ -16,7 +16,7 @@ from voxprior import FeatureSharingNB, VoxelSpace
 from voxprior.papers.tables import machine, save
 from voxprior.validation import permutation, permutation_test
 
-# Grid, runs, scans a run, relabellings timed.
+# Grid, runs, scans per run, relabellings timed.
 SIZES = (((10, 10, 5), 8, 12, 40), ((20, 20, 10), 8, 12, 20), ((40, 40, 25), 8, 24, 6),
          ((40, 40, 25), 8, 72, 4))  # fmt: skip
 
@@ -45,7 +45,7 @@ def race(shape, n_runs: int, per_run: int, n: int, calibration: str | None, repe
         "voxels": space.n_voxels,
         "scans": len(y),
         "calibration": str(calibration),
-        "refit, ms a fit": 1e3 * best[False] / (n + 1) / n_runs,
+        "refit, ms per fit": 1e3 * best[False] / (n + 1) / n_runs,
         "refit / reuse": best[False] / best[True],
         "same scores": str(np.array_equal(null[True], null[False])),
     }

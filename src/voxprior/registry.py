@@ -123,16 +123,24 @@ class Model:
         }
 
 
-def _family(name: str, package: str, estimator: str, kind: str, prior: str, words: str) -> Model:
-    """Describe a family of this package."""
+def _family(
+    name: str,
+    module: str,
+    estimator: str,
+    kind: str,
+    prior: str,
+    words: str,
+    pictures: bool = True,
+) -> Model:
+    """Describe a family of this package; `module` is its name in models, pictures and docs."""
     return Model(
         name,
-        f"voxprior.models.{package}:{estimator}",
+        f"voxprior.models.{module}:{estimator}",
         kind,
         prior,
         words,
-        pictures=f"voxprior.report.pictures.{package}",
-        docs=f"families/{package}",
+        pictures=f"voxprior.report.pictures.{module}" if pictures else None,
+        docs=f"families/{module}",
     )
 
 
@@ -214,7 +222,7 @@ def model_of(estimator: Any) -> Model | None:
 
 @cache
 def _joined() -> tuple[Model, ...]:
-    """Families of other packages; one that cannot be used is told and left out."""
+    """Families of other packages; one that cannot be used is left out with a warning."""
     taken, found = {one.name for one in MODELS}, []
     for entry in entry_points(group=ENTRY_POINTS):
         try:

@@ -83,7 +83,7 @@ def test_one_and_two_axes_become_flat_images():
 def test_points_have_no_nifti_image(rng):
     space = VoxelSpace.from_coordinates(rng.random((30, 3)) * 5)
     data = smooth_maps(space, 4, random_state=0)
-    with pytest.raises(ValueError, match="no volume"):
+    with pytest.raises(ValueError, match="Only volumes"):
         data.images()
 
 

@@ -83,8 +83,8 @@ def test_grids_of_one_to_three_axes(shape):
     space = VoxelSpace.grid(shape)
     assert space.coordinates.shape == (np.prod(shape), 3)
     assert space.unmask(np.arange(space.n_voxels)).shape == shape
-    corner_neighbours = space.adjacency(26)[[0]].sum()
-    assert corner_neighbours == 2 ** len(shape) - 1
+    corner_neighbors = space.adjacency(26)[[0]].sum()
+    assert corner_neighbors == 2 ** len(shape) - 1
 
 
 # ------------------------------------------------------------------ neighbours

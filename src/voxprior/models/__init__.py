@@ -1,1 +1,1 @@
-"""Arrays to posteriors: one folder a family, no files, no plots."""
+"""Arrays to posteriors: one folder per family, no files, no plots."""

@@ -97,7 +97,7 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
         self.classes_, codes = encode(y)
         return codes
 
-    def _labelled_scans(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.intp]]:
+    def _labeled_scans(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.intp]]:
         """Scans (n, J) and codes (n,) of labels that `fit` has seen."""
         check_is_fitted(self)
         X, y = validate_data(self, X, y, dtype=self._scan_dtype, reset=False)

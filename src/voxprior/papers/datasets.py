@@ -41,7 +41,7 @@ def starplus_files() -> list[Path]:
 
 
 def haxby_vt(volumes: bool = True) -> Patterns:
-    """Haxby 2001, subject 1, ventral temporal: 864 raw volumes (9 a block), or 96 block means."""
+    """Haxby 2001, subject 1, ventral temporal: 864 raw volumes (9 per block), or 96 block means."""
     name = "trials" if volumes else "patterns"
     with np.load(folder("haxby_vt") / f"haxby_subj1_vt_{name}.npz") as data:
         mask = np.zeros(data["mask_dim"], dtype=bool)

@@ -7,8 +7,8 @@ s is non-zero in a few balls. Three kinds of noise, all of standard deviation 1:
 - `iid`: independent standard normal.
 - `poisson`: counts of mean b + √b (y - 1/2) s, minus b, over √b; b is the baseline count.
 - `correlated`: a smooth Gaussian field D G ε. The signal passes through the same filter, s = D G u
-  with u constant in the balls, for a signal sharper than its noise would make the ideal classifier
-  perfect, whatever its size.
+  with u constant in the balls, because a signal sharper than its noise would make the ideal
+  classifier perfect, whatever its size.
 
 For normal noise of covariance Σ the ideal classifier is right with probability Φ(√(s' Σ^-1 s) / 2)
 = Φ(|u| / 2), where u = s for independent noise.
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from voxprior.errors import InputError, option
 from voxprior.simulate.data import Simulated
 from voxprior.simulate.geometry import as_space, balls
 from voxprior.simulate.noise import SmoothField, add_group_effects, balanced_design
@@ -109,7 +110,9 @@ def blobs(
         X = field.sample(len(y), rng, np.float32)
         X += np.outer(y - 0.5, s).astype(np.float32)
     else:
-        raise ValueError(f"noise must be 'iid', 'poisson' or 'correlated'. Got {noise!r} instead.")
+        raise InputError(
+            f"{option('noise', noise)} cannot be used", expected="'iid', 'poisson' or 'correlated'"
+        )
     truth |= add_group_effects(X, groups, space, group_offset, group_scale, rng)
     return Simulated(X, y, groups, space, truth)
 
@@ -118,8 +121,10 @@ def _counts(mean: NDArray, baseline: float, rng: np.random.Generator) -> NDArray
     """Draw Poisson counts and express them in standard deviations from the baseline."""
     rate = baseline + np.sqrt(baseline) * mean
     if not (baseline > 0 and rate.min() >= 0):
-        raise ValueError(
-            f"baseline must be positive and carry the effect: the smallest mean count is "
-            f"{rate.min():.3g}. Raise baseline (got {baseline!r}) or lower effect."
+        raise InputError(
+            f"{option('baseline', baseline)} cannot carry the effect",
+            expected="a baseline and mean counts above 0",
+            got=f"a smallest mean count of {rate.min():.3g}",
+            remedy=f"Raise {option('baseline')} or lower {option('effect')}",
         )
     return ((rng.poisson(rate) - baseline) / np.sqrt(baseline)).astype(np.float32)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from voxprior.errors import InputError
 from voxprior.space import VoxelSpace
 
 __all__ = ["Simulated"]
@@ -53,9 +54,10 @@ class Simulated:
         from nibabel import Nifti1Image
 
         if self.space.kind != "volume":
-            raise ValueError(
-                f"Only volumes can be written as NIfTI images; {self.space!r} is no volume. "
-                "Use space.unmask(values) for the values on the whole domain."
+            raise InputError(
+                "Only volumes can be written as NIfTI images",
+                got=repr(self.space),
+                remedy="Use space.unmask(values) for the values on the whole domain",
             )
         values = np.asarray(values)
         if values.dtype == bool:
@@ -69,7 +71,7 @@ class Simulated:
         )
 
     def images(self) -> list[Any]:
-        """Return one NIfTI image a sample: 3-D, or 4-D where samples have time."""
+        """Return one NIfTI image per sample: 3-D, or 4-D where samples have time."""
         if self.n_times == 1:
             return [self.image(x) for x in self.X]
         return [self.image(x.reshape(self.n_times, -1)) for x in self.X]

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from voxprior.errors import InputError, option
 from voxprior.simulate.data import Simulated
 from voxprior.simulate.geometry import as_space
 from voxprior.simulate.noise import add_group_effects, balanced_design
@@ -83,17 +84,13 @@ def chains(
     >>> (data.truth["coef"][0] != 0).sum(axis=1).max()  # two neighbours at most
     np.int64(2)
     """
-    if not (-1 < coupling < 1 and 0 <= run_correlation <= 1):
-        raise ValueError(
-            "coupling must be between -1 and 1 (exclusive) and run_correlation between 0 and 1. "
-            f"Got {coupling!r} and {run_correlation!r} instead."
-        )
+    _check(coupling, run_correlation)
     rng = np.random.default_rng(random_state)
     space = as_space(space, (n_nodes,))
     if not 2 <= n_nodes <= space.n_voxels:
-        raise ValueError(
-            f"n_nodes must be between 2 and the {space.n_voxels} voxels of the space. "
-            f"Got {n_nodes} instead."
+        raise InputError(
+            f"{option('n_nodes', n_nodes)} cannot be used",
+            expected=f"2 to {space.n_voxels}, the voxels of the space",
         )
     nodes = np.sort(rng.choice(space.n_voxels, size=n_nodes, replace=False))
     order = np.array([rng.permutation(nodes) for _ in range(n_classes)])
@@ -113,6 +110,19 @@ def chains(
     }
     truth |= add_group_effects(X, groups, space, group_offset, group_scale, rng)
     return Simulated(X, y, groups, space, truth)
+
+
+def _check(coupling: float, run_correlation: float) -> None:
+    if not -1 < coupling < 1:
+        raise InputError(
+            f"{option('coupling', coupling)} cannot be used",
+            expected="a number above -1 and below 1",
+        )
+    if not 0 <= run_correlation <= 1:
+        raise InputError(
+            f"{option('run_correlation', run_correlation)} cannot be used",
+            expected="a number from 0 to 1",
+        )
 
 
 def _chain(noise: NDArray, rho: float) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from voxprior.errors import InputError, option
 from voxprior.simulate.data import Simulated
 from voxprior.simulate.geometry import as_space
 from voxprior.simulate.noise import SmoothField, add_group_effects, group_numbers
@@ -120,11 +121,13 @@ def smooth_maps(
 
 def _check(task: str, n_classes: int, r2: float) -> None:
     if task not in ("classification", "regression"):
-        raise ValueError(f"task must be 'classification' or 'regression'. Got {task!r} instead.")
+        raise InputError(
+            f"{option('task', task)} cannot be used", expected="'classification' or 'regression'"
+        )
     if n_classes < 2:
-        raise ValueError(f"n_classes must be at least 2. Got {n_classes!r} instead.")
+        raise InputError(f"{option('n_classes', n_classes)} cannot be used", expected="2 or more")
     if not 0 <= r2 <= 1:
-        raise ValueError(f"r2 must be between 0 and 1. Got {r2!r} instead.")
+        raise InputError(f"{option('r2', r2)} cannot be used", expected="a number from 0 to 1")
 
 
 def _probabilities(logits: NDArray) -> NDArray[np.float64]:

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from voxprior.errors import InputError, InputTypeError, option
 from voxprior.space import VoxelSpace
 
 __all__ = ["as_space", "balls", "brain", "regions"]
 
 # Voxel size of the grids a generator makes itself, in mm: usual in functional imaging.
-GRID_MILLIMETRES = 3.0
+GRID_MILLIMETERS = 3.0
 # Places tried for each ball; the one with most voxels around it wins, so balls lie inside.
 CANDIDATES = 64
 
@@ -43,13 +44,14 @@ def as_space(
     if isinstance(space, VoxelSpace):
         return space
     shape = default if space is None else space
-    affine = np.diag([GRID_MILLIMETRES] * 3 + [1.0])
+    affine = np.diag([GRID_MILLIMETERS] * 3 + [1.0])
     try:
         return VoxelSpace.grid(shape, affine)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            "space must be a VoxelSpace, the shape of a grid such as (20, 20, 10), or None. "
-            f"Got {space!r} instead."
+        raise InputTypeError(
+            f"{option('space')} cannot be used",
+            expected="a VoxelSpace, the shape of a grid such as (20, 20, 10), or None",
+            got=repr(space),
         ) from error
 
 
@@ -63,9 +65,10 @@ def balls(
     for ball in range(1, n_balls + 1):
         places = np.flatnonzero(free)
         if len(places) == 0:
-            raise ValueError(
-                f"{n_balls} balls of radius {radius} do not fit apart in {space!r}; only "
-                f"{ball - 1} did. Use fewer or smaller ones, or a larger space."
+            raise InputError(
+                f"{n_balls} balls of radius {radius} do not fit apart in {space!r}",
+                got=f"a place for {ball - 1} only",
+                remedy=f"Use fewer or smaller ones, or a larger {option('space')}",
             )
         tried = rng.choice(places, size=min(CANDIDATES, len(places)), replace=False)
         inside = tree.query_ball_point(space.coordinates[tried], radius * (1 + 1e-9))
@@ -80,9 +83,9 @@ def balls(
 def regions(space: VoxelSpace, n_regions: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Divide a space into compact regions 1, ..., n_regions around random voxels, shape (V,)."""
     if not 1 <= n_regions <= space.n_voxels:
-        raise ValueError(
-            f"n_regions must be between 1 and the {space.n_voxels} voxels of the space. "
-            f"Got {n_regions} instead."
+        raise InputError(
+            f"{option('n_regions', n_regions)} cannot be used",
+            expected=f"1 to {space.n_voxels}, the voxels of the space",
         )
-    centres = rng.choice(space.n_voxels, size=n_regions, replace=False)
-    return 1 + cKDTree(space.coordinates[centres]).query(space.coordinates)[1]
+    centers = rng.choice(space.n_voxels, size=n_regions, replace=False)
+    return 1 + cKDTree(space.coordinates[centers]).query(space.coordinates)[1]

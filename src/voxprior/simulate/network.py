@@ -5,9 +5,9 @@
     V_iv = 1 where a smooth random field is positive, elsewhere
 
 p is the d-th root of the prevalence, so that both classes are as frequent as asked. A longitudinal
-data set has a baseline and a follow-up map a subject: where V_iv = 1, and only there, the follow-up
-is lower. Design of Chen and Herskovits, KDD 2005 (119 subjects, 128 x 128 x 94 voxels); subjects
-are drawn one at a time, so memory is little more than the result (183 MB there).
+data set has a baseline and a follow-up map per subject: where V_iv = 1, and only there, the
+follow-up is lower. Design of Chen and Herskovits, KDD 2005 (119 subjects, 128 x 128 x 94 voxels);
+subjects are drawn one at a time, so memory is little more than the result (183 MB there).
 
 | symbol | variable | shape |
 |---|---|---|
@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from voxprior.errors import InputError, option
 from voxprior.simulate.data import Simulated
 from voxprior.simulate.geometry import as_space, balls
 from voxprior.simulate.noise import SmoothField, add_group_effects, group_numbers
@@ -67,7 +68,7 @@ def latent_clusters(
     smoothness : float
         Radius in voxels over which the background is alike; 0 for independent voxels.
     longitudinal : bool
-        Return a baseline and a follow-up map a subject in place of the binary map.
+        Return a baseline and a follow-up map per subject in place of the binary map.
     n_groups : int, optional
         Sites the subjects come from; each subject is its own group if None.
     group_offset, group_scale : float
@@ -91,9 +92,10 @@ def latent_clusters(
     """
     _check_probabilities(prevalence, label_noise, voxel_noise)
     if (group_offset or group_scale) and not longitudinal:
-        raise ValueError(
-            "group_offset and group_scale change measured values, and binary maps have none: set "
-            "longitudinal=True, or leave them 0."
+        raise InputError(
+            f"{option('group_offset')} and {option('group_scale')} change measured values, and "
+            "binary maps have none",
+            remedy=f"Set {option('longitudinal', True)}, or leave them 0",
         )
     rng = np.random.default_rng(random_state)
     space = as_space(space, (20, 20, 10))
@@ -125,7 +127,10 @@ def _two_maps(change: NDArray, field: SmoothField, rng: np.random.Generator) -> 
 
 def _check_probabilities(prevalence: float, label_noise: float, voxel_noise: float) -> None:
     if not 0 < prevalence < 1:
-        raise ValueError(f"prevalence must be between 0 and 1. Got {prevalence!r} instead.")
+        raise InputError(
+            f"{option('prevalence', prevalence)} cannot be used",
+            expected="a number above 0 and below 1",
+        )
     for name, value in (("label_noise", label_noise), ("voxel_noise", voxel_noise)):
         if not 0 <= value <= 1:
-            raise ValueError(f"{name} must be a probability. Got {value!r} instead.")
+            raise InputError(f"{option(name, value)} cannot be used", expected="a probability")

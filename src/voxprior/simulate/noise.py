@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from voxprior.errors import InputError, option
 from voxprior.space import VoxelSpace
 
 __all__ = ["SmoothField", "add_group_effects", "balanced_design", "group_numbers"]
@@ -31,7 +32,9 @@ class SmoothField:
 
     def __init__(self, space: VoxelSpace, radius: float):
         if not (np.isfinite(radius) and radius >= 0):
-            raise ValueError(f"A smoothness must be 0 or more (voxels). Got {radius!r} instead.")
+            raise InputError(
+                "A smoothness cannot be used", expected="0 or more voxels", got=repr(radius)
+            )
         self.n_voxels = space.n_voxels
         self.kernel = space.gaussian(radius) if radius > 0 else None
         if radius > 0:
@@ -62,8 +65,8 @@ def group_numbers(n_units: int, n_groups: int | None) -> NDArray[np.int64]:
     if n_groups is None:
         return np.arange(n_units)
     if not 1 <= n_groups <= n_units:
-        raise ValueError(
-            f"n_groups must be None or between 1 and {n_units} here. Got {n_groups!r} instead."
+        raise InputError(
+            f"{option('n_groups', n_groups)} cannot be used", expected=f"None or 1 to {n_units}"
         )
     return np.arange(n_units) * n_groups // n_units
 
@@ -73,9 +76,10 @@ def balanced_design(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return labels 0, 1, ..., 0, 1, ... and groups in which all classes are equally frequent."""
     if n_per_class < 1 or n_classes < 2:
-        raise ValueError(
-            "There must be at least 1 sample a class and 2 classes. "
-            f"Got {n_per_class} and {n_classes} instead."
+        raise InputError(
+            "There are too few samples or classes",
+            expected="at least 1 sample per class and 2 classes",
+            got=f"{option('n_per_class', n_per_class)} and {option('n_classes', n_classes)}",
         )
     y = np.tile(np.arange(n_classes), n_per_class)
     if n_groups is None:
@@ -109,9 +113,10 @@ def add_group_effects(
         Source of chance.
     """
     if offset < 0 or scale < 0:
-        raise ValueError(
-            "group_offset and group_scale are standard deviations and must be 0 or more. "
-            f"Got {offset!r} and {scale!r} instead."
+        raise InputError(
+            "Group effects cannot be used",
+            expected="standard deviations of 0 or more",
+            got=f"{option('group_offset', offset)} and {option('group_scale', scale)}",
         )
     if offset == 0 and scale == 0:
         return {}

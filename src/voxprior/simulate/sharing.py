@@ -5,7 +5,8 @@
 Every class has a smooth amplitude map and all voxels the same response shape, so neighbours have
 nearly the same time course up to a scale; the noise has one level everywhere, or a log-normal
 spread of levels. It follows the design of the picture-against-sentence experiment (Palatucci and
-Mitchell, ECML/PKDD 2007): 16 images of 500 ms a trial, regions of interest, 20 trials a class.
+Mitchell, ECML/PKDD 2007): 16 images per trial, 500 ms apart, regions of interest, 20 trials
+per class.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -20,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from voxprior.errors import InputError, option
 from voxprior.simulate.data import Simulated
 from voxprior.simulate.geometry import as_space, regions
 from voxprior.simulate.noise import SmoothField, add_group_effects, balanced_design
@@ -57,7 +59,7 @@ def time_courses(
     n_classes : int
         Number of classes C.
     n_times : int
-        Images T a trial, 500 ms apart.
+        Images T per trial, 500 ms apart.
     amplitude : float
         Standard deviation of the amplitude maps, in response peaks.
     smoothness : float
@@ -122,6 +124,6 @@ def time_courses(
 def response(n_times: int, interval: float = 0.5) -> NDArray[np.float64]:
     """Return the haemodynamic response h(t) = (t/5)^5 e^(5-t), peak 1 at 5 s, after each image."""
     if n_times < 1:
-        raise ValueError(f"n_times must be at least 1. Got {n_times} instead.")
+        raise InputError(f"{option('n_times', n_times)} cannot be used", expected="1 or more")
     t = interval * np.arange(1, n_times + 1)
     return (t / 5) ** 5 * np.exp(5 - t)

@@ -54,10 +54,10 @@ def grid_graph(box: tuple[int, ...], places: NDArray, steps: NDArray) -> csr_arr
     counts, columns = [], []
     block = max(1, TABLE_ELEMENTS // len(steps))
     for start in range(0, n_voxels, block):
-        neighbours = voxel_at[home[start : start + block, None] + jumps]
-        present = neighbours >= 0
+        neighbors = voxel_at[home[start : start + block, None] + jumps]
+        present = neighbors >= 0
         counts.append(present.sum(axis=1))
-        columns.append(neighbours[present])
+        columns.append(neighbors[present])
     pointers = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     indices = np.concatenate(columns)
     graph = csr_array((np.ones(len(indices), bool), indices, pointers), (n_voxels, n_voxels))

@@ -203,7 +203,7 @@ class VoxelSpace:
     @property
     def voxel_sizes(self) -> NDArray[np.float64]:
         """Millimetres along each voxel axis, (3,); volumes with an affine only."""
-        return np.linalg.norm(self._millimetre_axes(), axis=0)
+        return np.linalg.norm(self._millimeter_axes(), axis=0)
 
     def unmask(self, vector: ArrayLike, fill: Any = 0) -> NDArray:
         """Put values of shape (..., V) back on the domain: shape (..., *shape), `fill` outside."""
@@ -307,7 +307,7 @@ class VoxelSpace:
             if radius is None:
                 steps = connectivity_steps(connectivity)
             else:
-                axes = np.eye(3) if units == "voxel" else self._millimetre_axes()
+                axes = np.eye(3) if units == "voxel" else self._millimeter_axes()
                 steps = radius_steps(radius, axes, self._box)
             return grid_graph(self._box, self._places, steps)
         if radius is not None:
@@ -323,7 +323,7 @@ class VoxelSpace:
         edges = position[self.faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)]
         return pair_graph(edges[(edges >= 0).all(axis=1)], self.n_voxels)
 
-    def _millimetre_axes(self) -> NDArray[np.float64]:
+    def _millimeter_axes(self) -> NDArray[np.float64]:
         """Return the columns of A: the millimetre vector of one step along each voxel axis."""
         if self.affine is None:
             raise ValueError(
@@ -333,7 +333,7 @@ class VoxelSpace:
         return self.affine[:3, :3]
 
     def _orthogonal_sizes(self) -> NDArray[np.float64]:
-        sizes = np.linalg.norm(axes := self._millimetre_axes(), axis=0)
+        sizes = np.linalg.norm(axes := self._millimeter_axes(), axis=0)
         cosines = (axes.T @ axes) / np.outer(sizes, sizes) - np.eye(3)
         if np.abs(cosines).max() > ORTHOGONAL:
             raise ValueError(

@@ -266,8 +266,8 @@ def test_spatial_penalty_gathers_the_map_on_real_scans(data_folder):
     graph = patterns.space.adjacency(26)
 
     def gathering(beta):
-        centred = beta - beta.mean()
-        return (centred @ (graph @ centred)) / graph.sum() / centred.var()
+        centered = beta - beta.mean()
+        return (centered @ (graph @ centered)) / graph.sum() / centered.var()
 
     assert gathering(found.importance) > gathering(found.permuted) + 0.1
     assert gathering(found.importance) > gathering(found.ridge) + 0.1

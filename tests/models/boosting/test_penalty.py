@@ -84,9 +84,9 @@ def test_a_flat_map_costs_the_same_everywhere_with_the_equalised_kernel(rng):
     crowd = np.concatenate([rng.normal(0, 0.5, (20, 2)), rng.uniform(-9, 9, (10, 2))])
     space = VoxelSpace.from_coordinates(crowd)
     as_printed = gaussian(space) @ np.ones(30)
-    equalised = gaussian(space, kernel="equalized") @ np.ones(30)
+    equalized = gaussian(space, kernel="equalized") @ np.ones(30)
     assert np.ptp(as_printed) > 5
-    np.testing.assert_allclose(equalised, 0, atol=1e-6)
+    np.testing.assert_allclose(equalized, 0, atol=1e-6)
 
 
 def test_smoothing_is_the_kernels(rng):

@@ -14,7 +14,8 @@ ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
 NEW = np.array([[1.0, 1, 0], [0, 2, 1]])
 
 
-def test_worked_example_three():
+def test_two_new_scans_change_a_field_of_four():
+    """Three nodes, γ = 0.1: coefficients of the first node and its noise afterwards."""
     coef, intercept = adapt_class(ROWS, NEW, Training(gamma=0.1, bias=None))
     np.testing.assert_allclose(coef[0], [0, 0.439082, 0.010943], atol=1e-6)
     noise = residual_variance(plain_field(dual_system(ROWS, 0.1, None)).residual)

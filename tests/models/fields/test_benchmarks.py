@@ -16,7 +16,11 @@ def test_published_numbers():
 def test_short_reproduction():
     sections = carmi2009.main(["--quick"])
     two_out = next(rows for title, rows in sections.items() if title.startswith("Two-out"))
-    assert [row["nodes / scans a class"] for row in two_out] == ["100 / 41", "80 / 19", "100 / 16"]
+    assert [row["nodes / scans per class"] for row in two_out] == [
+        "100 / 41",
+        "80 / 19",
+        "100 / 16",
+    ]
     assert sections["Published"][0]["experiment"] == "Fig 3.2"
     assert all(0 <= row["compressed, chosen"] <= 1 for row in two_out)
 

@@ -30,7 +30,8 @@ def sizes():
     )
 
 
-def test_worked_example_one():
+def test_three_nodes_from_four_scans():
+    """All nodes at once, γ = 0.1: coefficients, noise, and the likelihood of a scan of ones."""
     field = plain_field(dual_system(ROWS, 0.1, None))
     B = [[0, 0.641392, 0.145673], [0.645738, 0, -0.133919], [0.278035, -0.253880, 0]]
     np.testing.assert_allclose(field.coef, B, atol=1e-6)

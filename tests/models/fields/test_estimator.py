@@ -45,7 +45,8 @@ def chains(rng, n=20, k=20, m=200, strength=0.7):
     return train, np.repeat(["a", "b"], k), test, np.repeat(["a", "b"], m)
 
 
-def test_worked_example_seven_through_the_estimator():
+def test_two_classes_of_four_scans_through_the_estimator():
+    """The log-likelihood ratio of a new scan, less the ratio of the normalisers."""
     X, y = np.vstack([ROWS, OTHER]), np.repeat([0, 1], 4)
     x = np.array([[1, 1.5, 0.5]])
     model = RandomFieldClassifier.paper(gamma=0.1, r_eps=None, compression=None, threshold="exact")

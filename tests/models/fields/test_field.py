@@ -17,7 +17,8 @@ ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
 OTHER = np.array([[1.0, -1, 0], [0, 1, -1], [2, -2, 1], [-1, 0, 1]])
 
 
-def test_worked_example_six_and_its_integral():
+def test_normaliser_of_two_nodes_is_the_integral():
+    """1 / |det(I - B)| = 1 / (1 - 0.5 · 0.4), and the same by quadrature."""
     B = np.array([[0, 0.5], [0.4, 0]])
     np.testing.assert_allclose(np.exp(log_partition(B)), 1.25, rtol=1e-12)
     grid = np.linspace(-40, 40, 1601)
@@ -26,7 +27,8 @@ def test_worked_example_six_and_its_integral():
     np.testing.assert_allclose(density.sum() * (grid[1] - grid[0]) ** 2, 1.25, rtol=1e-4)
 
 
-def test_worked_example_seven():
+def test_likelihood_ratio_of_two_classes_of_four_scans():
+    """Three nodes, γ = 0.1: the ratio at a new scan, and the ratio of the normalisers."""
     x = np.array([[1, 1.5, 0.5]])
     fields = [plain_field(dual_system(rows, 0.1, None)) for rows in (ROWS, OTHER)]
     scores = [

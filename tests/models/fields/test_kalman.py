@@ -38,7 +38,7 @@ def naive_filter(G, x, gamma, r_eps, n_pseudo, each, free=0, gradient=np.sign):
     return beta, P, np.array(signs)
 
 
-def test_worked_example_one():
+def test_a_node_of_three_from_four_scans():
     """Four scans of three nodes: the first node is predicted by the other two, γ = 0.1."""
     filtered = kalman_filter(ROWS[:, 1:], ROWS[:, 0], 0.1)
     np.testing.assert_allclose(filtered.beta, [0.641392, 0.145673], atol=1e-6)
@@ -46,7 +46,7 @@ def test_worked_example_one():
     np.testing.assert_allclose(filtered.covariance, P, atol=1e-6)
 
 
-def test_worked_example_two():
+def test_the_same_node_compressed():
     """The same with three pseudo-measurements, R = 2, after each scan and at the end."""
     G, x = ROWS[:, 1:], ROWS[:, 0]
     _, _, signs = naive_filter(G, x, 0.1, 2.0, 3, each=True)
@@ -95,8 +95,8 @@ def test_information_form(rng, mode):
 def test_recursive_rows_are_a_bias_without_prior(rng):
     X = rng.normal(size=(8, 4)) + 5.0
     rows = recursive_rows(X)
-    centred = X - X.mean(axis=0)
-    np.testing.assert_allclose(rows.T @ rows, centred.T @ centred, rtol=1e-10, atol=1e-12)
+    centered = X - X.mean(axis=0)
+    np.testing.assert_allclose(rows.T @ rows, centered.T @ centered, rtol=1e-10, atol=1e-12)
     # A bias of prior variance 1e10 in an ordinary filter, on regressors of prior precision 0.5.
     G = np.column_stack([X[:, 1:] / np.sqrt(0.5), 1e5 * np.ones(8)])
     wide = kalman_filter(G, X[:, 0], 1.0)

@@ -18,7 +18,7 @@ from voxprior.models.fields.kalman_compiled import (
 ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
 
 
-def test_worked_example_two():
+def test_a_node_of_three_from_four_scans():
     """Four scans of three nodes, γ = 0.1, three pseudo-measurements of R = 2 after each scan."""
     each = Training(0.1, 2.0, 3, "each", bias=None)
     coef = solve_compiled(ROWS, each)[0].coef

@@ -15,15 +15,17 @@ from voxprior.models.fields.nodes import (
     rank_features,
 )
 
-X4 = np.array([1.0, 2, 3, 2, 4, 6])[:, None]
-Y4 = np.array([0, 0, 0, 1, 1, 1])
+FEATURE = np.array([1.0, 2, 3, 2, 4, 6])[:, None]
+CODES = np.array([0, 0, 0, 1, 1, 1])
 
 
-def test_worked_example_four():
-    np.testing.assert_allclose(correlation_score(X4, Y4), 0.612372, atol=1e-6)
+def test_scores_of_one_feature_in_two_classes_of_three_scans():
+    np.testing.assert_allclose(correlation_score(FEATURE, CODES), 0.612372, atol=1e-6)
     expected = {"printed": 0.182228, "total": 0.145704, "mixture": 0.129081, "continuous": 0.223984}
     for marginal, value in expected.items():
-        np.testing.assert_allclose(mutual_information_score(X4, Y4, marginal), value, atol=1e-6)
+        np.testing.assert_allclose(
+            mutual_information_score(FEATURE, CODES, marginal), value, atol=1e-6
+        )
 
 
 def naive_information(x, codes):
@@ -112,7 +114,7 @@ def test_constant_features_score_zero(rng):
 def test_a_class_without_variance_stays_finite():
     X = np.array([[1.0], [1], [1], [2], [3], [5]])
     for marginal in MARGINALS:
-        score = mutual_information_score(X, Y4, marginal)
+        score = mutual_information_score(X, CODES, marginal)
         assert np.isfinite(score).all()
         assert score[0] > 0.1
 
@@ -127,6 +129,6 @@ def test_nodes_are_the_best_with_ties_to_the_first():
 
 def test_errors_say_what_to_do():
     with pytest.raises(ValueError, match="ranking='correlation'"):
-        mutual_information_score(X4, np.array([0, 0, 0, 0, 0, 1]))
+        mutual_information_score(FEATURE, np.array([0, 0, 0, 0, 0, 1]))
     with pytest.raises(ValueError, match="marginal is not known"):
-        mutual_information_score(X4, Y4, "other")
+        mutual_information_score(FEATURE, CODES, "other")

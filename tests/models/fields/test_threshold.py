@@ -16,7 +16,8 @@ def objective(c, d0, d1):
     return len(d1) / k * (d1 <= c).sum() + len(d0) / k * (d0 >= c).sum()
 
 
-def test_worked_example_five():
+def test_threshold_between_three_and_four_ratios():
+    """The objective between any two neighbouring ratios, and its largest value."""
     candidates = [-4, -2.5, -1.5, -0.5, 0.25, 0.75, 1.5, 3]
     values = [1.285714, 1.857143, 2.428571, 2, 2.571429, 2.142857, 2.714286, 2.285714]
     np.testing.assert_allclose([objective(c, D0, D1) for c in candidates], values, atol=1e-6)

@@ -141,8 +141,8 @@ def test_weights_reproduce_the_latent_mean(three):
     np.testing.assert_allclose(mean, gp.latent_, atol=1e-6)
     two = GPClassifier(offset=0.0).fit(X[:16], y[:16])
     mean, _ = two.predict_latent(X[:16])
-    centred = X[:16] - X[:16].mean(axis=0)
-    np.testing.assert_allclose(centred @ two.voxel_maps()["weight"], mean, atol=1e-8)
+    centered = X[:16] - X[:16].mean(axis=0)
+    np.testing.assert_allclose(centered @ two.voxel_maps()["weight"], mean, atol=1e-8)
     assert set(GPClassifier("rbf").fit(X[:16], y[:16]).voxel_maps()) == {"pattern"}
 
 

@@ -1,4 +1,4 @@
-"""Oracles of the network tests: equations over plain counts, and the worked examples' data."""
+"""Oracles of the network tests: equations over plain counts, and data of worked examples."""
 
 from math import lgamma
 from types import SimpleNamespace
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+# Twelve subjects: their class, four voxels, and the class upside down as a fifth.
 C = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
 VOXELS = np.column_stack(
     [
@@ -17,14 +18,15 @@ VOXELS = np.column_stack(
     ]
 )
 
-
+# 24 subjects: the class is "a and b" with one label flipped; the voxels are a, b, a near copy of
+# each, and one without any link.
 a = np.repeat([0, 1], 12)
 b = np.tile(np.repeat([0, 1], 6), 2)
-Y6 = (a & b).copy()
-Y6[0] = 1
+AND_CLASS = (a & b).copy()
+AND_CLASS[0] = 1
 a2, b2 = a.copy(), b.copy()
 a2[3], b2[20] = 1, 0
-X6 = np.column_stack([a, b, a2, b2, np.arange(24) % 2])
+AND_VOXELS = np.column_stack([a, b, a2, b2, np.arange(24) % 2])
 
 
 def naive_score(y, parents, n_classes, alpha):
@@ -88,5 +90,11 @@ def naive_search(X, y, n_classes, alpha, max_parents=99, rows=None, tolerance=No
 def oracle():
     """Naive functions and small data that several test files share."""
     return SimpleNamespace(
-        C=C, voxels=VOXELS, X6=X6, y6=Y6, score=naive_score, gain=naive_gain, search=naive_search
+        C=C,
+        voxels=VOXELS,
+        and_voxels=AND_VOXELS,
+        and_class=AND_CLASS,
+        score=naive_score,
+        gain=naive_gain,
+        search=naive_search,
     )

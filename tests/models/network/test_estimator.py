@@ -29,7 +29,7 @@ def truth_map():
     return cluster.ravel()
 
 
-def test_bn5_class_table():
+def test_class_table():
     latent = np.repeat([0, 1], 6)[:, None]
     y = np.array([0] * 5 + [1] + [0] + [1] * 5)
     configurations, table, unseen = class_table(latent, y, 2, 1.0, "laplace")
@@ -132,7 +132,7 @@ def test_noise_is_reported_as_noise():
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 2, (40, 5000)), np.arange(40) % 2
     model = InverseTreeClassifier(select="gain", random_state=0).fit(X, y)
-    assert len(model.parents_) > 1  # positive gains are no evidence among many voxels
+    assert len(model.parents_) > 1  # positive gains are not evidence among many voxels
     assert "no better than chance" in model.significance(X, y, 39).verdict()
     guarded = InverseTreeClassifier(random_state=0).fit(X, y)
     assert guarded.parents_.tolist() == model.parents_[:1].tolist()

@@ -1,4 +1,4 @@
-"""Algorithm 1 against a search over plain arrays, and the worked examples."""
+"""Algorithm 1 against a search over plain arrays, and worked examples."""
 
 import numpy as np
 import pytest
@@ -12,13 +12,13 @@ from voxprior.models.network.score import class_cells, gains
 from voxprior.models.network.tree import Rules, equivalence_of, jackknife_paths, search
 
 
-def test_bn2_only_the_copy_of_the_class_is_chosen(oracle):
+def test_only_the_copy_of_the_class_is_chosen(oracle):
     assert grow(pack(oracle.voxels), oracle.C, 2).parents.tolist() == [4]
     assert grow(pack(oracle.voxels), oracle.C, 2, "bdeu").parents.tolist() == [4]
 
 
 @pytest.mark.parametrize("timing", ["after", "during"])
-def test_bn3_parent_cluster_and_jackknife(oracle, timing):
+def test_parent_cluster_and_jackknife(oracle, timing):
     words = pack(oracle.voxels[:, :4])
     rules = Rules(equivalence="mean", tolerance=0.2, timing=timing)
     path = search(words, oracle.C, 2, rules)
@@ -31,17 +31,17 @@ def test_bn3_parent_cluster_and_jackknife(oracle, timing):
 
 
 @pytest.mark.parametrize("timing", ["after", "during"])
-def test_bn6_two_parents(oracle, timing):
-    words = pack(oracle.X6)
+def test_two_parents_of_a_conjunction(oracle, timing):
+    words = pack(oracle.and_voxels)
     rules = Rules(equivalence="mean", tolerance=0.12, timing=timing)
-    path = search(words, oracle.y6, 2, rules)
+    path = search(words, oracle.and_class, 2, rules)
     assert path.parents.tolist() == [0, 1]
     assert_allclose(path.scores, [-15.973370, -14.443517, -9.575400], atol=5e-7)
     assert [e.tolist() for e in path.equivalents] == [[2], [3]]
-    models = [tuple(sorted(p)) for p in jackknife_paths(words, oracle.y6, 2, rules)]
+    models = [tuple(sorted(p)) for p in jackknife_paths(words, oracle.and_class, 2, rules)]
     assert models.count((0, 1)) == 18
     assert models.count((1, 2)) == 6
-    bdeu = grow(words, oracle.y6, 2, "bdeu")
+    bdeu = grow(words, oracle.and_class, 2, "bdeu")
     assert_allclose(bdeu.scores[:3], [-16.313980, -15.439818, -7.508921], atol=5e-7)
 
 
@@ -86,7 +86,7 @@ def test_jackknife_equals_real_refits_beyond_one_word(oracle, alpha):
 
 
 def test_exclusive_or_is_not_found(oracle):
-    X = oracle.X6[:, :2]
+    X = oracle.and_voxels[:, :2]
     y = X[:, 0] ^ X[:, 1]
     words = pack(X)
     joint = class_cells(words, y, 2, [0, 1]).score - class_cells(words, y, 2, []).score
@@ -106,18 +106,18 @@ def test_more_parents_than_data_can_fill():
 
 
 def test_duplicated_voxels_join_the_cluster_and_not_the_parents(oracle):
-    X = np.column_stack([oracle.X6, oracle.X6, oracle.X6])
+    X = np.column_stack([oracle.and_voxels, oracle.and_voxels, oracle.and_voxels])
     for alpha in (1.0, "bdeu"):
         rules = Rules(alpha=alpha, equivalence="mean", tolerance=0.1)
-        path = search(pack(X), oracle.y6, 2, rules)
+        path = search(pack(X), oracle.and_class, 2, rules)
         assert path.parents.tolist() == [0, 1]
         assert {5, 10} <= set(path.equivalents[0].tolist())
-        first = [oracle.gain(X, oracle.y6, [], v, 2, alpha) for v in range(15)]
+        first = [oracle.gain(X, oracle.and_class, [], v, 2, alpha) for v in range(15)]
         assert path.ties[0] == np.sum(np.isclose(first, max(first))) - 1
         assert path.ties[1] == 2
 
 
 def test_bounds_on_parents_and_no_voxels_at_all(oracle):
-    assert grow(pack(oracle.X6), oracle.y6, 2, max_parents=1).parents.tolist() == [0]
-    assert grow(pack(oracle.X6), oracle.y6, 2, max_parents=0).parents.size == 0
-    assert equivalence_of(pack(oracle.X6), Rules(), np.ones(24, int))(0).tolist()[0]
+    assert grow(pack(oracle.and_voxels), oracle.and_class, 2, max_parents=1).parents.tolist() == [0]
+    assert grow(pack(oracle.and_voxels), oracle.and_class, 2, max_parents=0).parents.size == 0
+    assert equivalence_of(pack(oracle.and_voxels), Rules(), np.ones(24, int))(0).tolist()[0]

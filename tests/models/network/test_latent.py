@@ -26,7 +26,7 @@ def full_score(oracle):
     return score
 
 
-def test_bn4_from_the_class_to_the_mode(oracle):
+def test_from_the_class_to_the_mode(oracle):
     third = [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1]
     words = pack(np.column_stack([oracle.voxels[:, :2], third]))
     assert_allclose(latent_score(words, oracle.C, 1.0), -30.944210, atol=5e-7)

@@ -22,14 +22,14 @@ from voxprior.models.network.score import (
 )
 
 
-def test_bn1_table_one_of_the_paper():
+def test_table_one_of_the_paper():
     table = np.array([[10, 20], [15, 9], [1, 70], [51, 12]])
     assert_allclose(log_score(table, 1.0), -79.265439, atol=5e-7)
     assert_allclose(log_score(table, cell_alpha("bdeu", 2, 2)), -82.276444, atol=5e-7)
     assert_allclose(log_score(table.sum(axis=0), 1.0), -129.633191, atol=5e-7)
 
 
-def test_bn2_gains(oracle):
+def test_gains_of_five_voxels(oracle):
     words = pack(oracle.voxels)
     cells = class_cells(words, oracle.C, 2, [], 1.0)
     assert_allclose(cells.score, -9.393661, atol=5e-7)

@@ -128,10 +128,15 @@ def test_dominance():
 
 def test_bootstrap_equals_search_on_copied_samples(oracle):
     rng = np.random.default_rng(5)
-    paths = bootstrap_paths(pack(oracle.X6), oracle.y6, 2, 1.0, 3, 12, np.random.default_rng(5))
+    paths = bootstrap_paths(
+        pack(oracle.and_voxels), oracle.and_class, 2, 1.0, 3, 12, np.random.default_rng(5)
+    )
     for path in paths:
         rows = np.repeat(np.arange(24), np.bincount(rng.integers(0, 24, 24), minlength=24))
-        assert list(path) == oracle.search(oracle.X6[rows], oracle.y6[rows], 2, 1.0, 3)[0]
+        assert (
+            list(path)
+            == oracle.search(oracle.and_voxels[rows], oracle.and_class[rows], 2, 1.0, 3)[0]
+        )
 
 
 def test_null_permutes_within_configurations_only():

@@ -22,7 +22,7 @@ def predicted(mean_map, source, target):
     return [alpha + beta * value for value in source]
 
 
-def fit_class(trials, neighbours, mean_map="scale", sigma2=None):
+def fit_class(trials, neighbors, mean_map="scale", sigma2=None):
     """Steps 1 to 4 for one class; ``trials`` is (N, V, T). Returns θ̂, σ̂², μ̂, τ̂²."""
     N, V, T = trials.shape
     mean = trials.sum(axis=0) / N
@@ -30,7 +30,7 @@ def fit_class(trials, neighbours, mean_map="scale", sigma2=None):
     sigma2 = np.full((V, T), np.median(S2)) if sigma2 is None else sigma2
     theta, mu, tau2 = mean.copy(), mean.copy(), np.full((V, T), np.inf)
     for v in range(V):
-        maps = [predicted(mean_map, mean[k], mean[v]) for k in neighbours[v]]
+        maps = [predicted(mean_map, mean[k], mean[v]) for k in neighbors[v]]
         maps = [m for m in maps if m is not None]
         for t in range(T):
             if not maps:
@@ -55,7 +55,7 @@ def log_joint(x, prior, theta, sigma2):
     return total
 
 
-def neighbour_lists(coordinates):
+def neighbor_lists(coordinates):
     """26-neighbours by comparing every pair of integer positions."""
     lists = []
     for v, here in enumerate(coordinates):
@@ -71,7 +71,7 @@ class Oracle:
     predicted = staticmethod(predicted)
     fit_class = staticmethod(fit_class)
     log_joint = staticmethod(log_joint)
-    neighbour_lists = staticmethod(neighbour_lists)
+    neighbor_lists = staticmethod(neighbor_lists)
 
 
 @pytest.fixture(scope="session")

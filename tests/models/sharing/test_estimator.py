@@ -57,12 +57,12 @@ def test_worked_example_probability(line):
 def test_equals_loops(oracle, scattered, mean_map):
     X, y, space = scattered
     V = space.n_voxels
-    neighbours = oracle.neighbour_lists(space.coordinates)
-    assert min(len(near) for near in neighbours) == 0
+    neighbors = oracle.neighbor_lists(space.coordinates)
+    assert min(len(near) for near in neighbors) == 0
     model = FeatureSharingNB.paper(space, mean_map=mean_map).fit(X, y)
     scores = model.predict_joint_log_proba(X)
     for c, label in enumerate(model.classes_):
-        theta, sigma2, _, _ = oracle.fit_class(trials_of(X, V)[y == label], neighbours, mean_map)
+        theta, sigma2, _, _ = oracle.fit_class(trials_of(X, V)[y == label], neighbors, mean_map)
         np.testing.assert_allclose(trials_of(model.theta_, V)[c], theta, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(trials_of(model.var_, V)[c], sigma2, rtol=1e-12)
         naive = [oracle.log_joint(x, np.mean(y == label), theta, sigma2) for x in trials_of(X, V)]
@@ -76,10 +76,10 @@ def test_shared_scope_equals_loops(oracle, scattered):
     means = {label: trials[y == label].mean(axis=0) for label in "abc"}
     residuals = np.array([x - means[label] for x, label in zip(trials, y)])
     sigma2 = np.full(residuals.shape[1:], np.median((residuals**2).sum(axis=0) / (len(y) - 3)))
-    neighbours = oracle.neighbour_lists(space.coordinates)
+    neighbors = oracle.neighbor_lists(space.coordinates)
     model = FeatureSharingNB.paper(space, variance_scope="shared").fit(X, y)
     for c, label in enumerate("abc"):
-        theta = oracle.fit_class(trials[y == label], neighbours, "scale", sigma2)[0]
+        theta = oracle.fit_class(trials[y == label], neighbors, "scale", sigma2)[0]
         np.testing.assert_allclose(trials_of(model.theta_, V)[c], theta, rtol=1e-9, atol=1e-12)
 
 
@@ -127,10 +127,10 @@ def test_many_examples_keep_their_mean(rng, scattered):
 
 def test_theta_lies_between_sample_and_group(oracle, scattered):
     X, y, space = scattered
-    V, neighbours = space.n_voxels, oracle.neighbour_lists(space.coordinates)
+    V, neighbors = space.n_voxels, oracle.neighbor_lists(space.coordinates)
     model = FeatureSharingNB.paper(space).fit(X, y)
     for c, label in enumerate(model.classes_):
-        _, _, mu, _ = oracle.fit_class(trials_of(X, V)[y == label], neighbours)
+        _, _, mu, _ = oracle.fit_class(trials_of(X, V)[y == label], neighbors)
         theta, mean = trials_of(model.theta_, V)[c], trials_of(model.mean_, V)[c]
         assert (np.minimum(mean, mu) - 1e-12 <= theta).all()
         assert (theta <= np.maximum(mean, mu) + 1e-12).all()

@@ -2,7 +2,7 @@
 
     minimise   Σ_i exp(-y_i F(x_i)) + λ β'Kβ,   F = Σ_j α_j h_j,   α ≥ 0
 
-| symbol | attribute | shape |
+| symbol | variable | shape |
 |---|---|---|
 | h_j, α_j | `stumps_` | structured, one row per stump |
 | β, component importance | `importance_` | (V,) |

@@ -271,13 +271,13 @@ def _at_quantiles(distinct, n_thresholds):
     n_tiles, n = distinct.shape
     candidates = np.zeros_like(distinct)
     for tile in range(n_tiles):
-        due = 0
+        wanted = 0
         for position in range(n - 1):
             parts = n_thresholds + 1
             if (position + 1) * parts // n > position * parts // n:
-                due = 255
-            candidates[tile, position] = distinct[tile, position] & due
-            due &= ~distinct[tile, position] & 255
+                wanted = 255
+            candidates[tile, position] = distinct[tile, position] & wanted
+            wanted &= ~distinct[tile, position] & 255
     return candidates
 
 

@@ -157,8 +157,8 @@ class RandomFieldClassifier(VoxelClassifier):
     >>> from voxprior import RandomFieldClassifier
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(60, 8)), np.repeat(["rest", "task"], 30)
-    >>> X[:30, 1] += 2 * X[:30, 0]  # at rest node 1 goes with node 0,
-    >>> X[30:, 1] += 2 * X[30:, 2]  # in the task with node 2
+    >>> X[:30, 1] += 2 * X[:30, 0]  # at rest node 1 follows node 0,
+    >>> X[30:, 1] += 2 * X[30:, 2]  # in the task node 2
     >>> field = RandomFieldClassifier().fit(X, y)
     >>> field.coef_[:, 1].argmax(axis=1)
     array([0, 2])
@@ -413,7 +413,7 @@ class RandomFieldClassifier(VoxelClassifier):
 
     def tune_threshold(self, X, y):
         """Set the threshold by (A.2) on development scans (m, n_features) and their labels (m,)."""
-        X, codes = self._labelled_scans(X, y)
+        X, codes = self._labeled_scans(X, y)
         scores = class_scores(self._nodes().take(X), self._fields(), self.normalize)
         self.threshold_ = tune_offsets(scores + np.log(self.class_prior_), codes)
         return self

@@ -197,11 +197,11 @@ def fit_temperature(scores: np.ndarray, codes: np.ndarray) -> float:
     targets = np.full(scores.shape, smooth)
     targets[np.arange(len(codes)), codes] = 1.0 - smooth * (n_classes - 1)
     # The best class at 0 keeps the exponentials in range.
-    centred = scores - scores.max(axis=1, keepdims=True)
+    centered = scores - scores.max(axis=1, keepdims=True)
 
     def slope(inverse):
-        expected = (softmax(centred * inverse, axis=1) * centred).sum()
-        return expected - (targets * centred).sum()
+        expected = (softmax(centered * inverse, axis=1) * centered).sum()
+        return expected - (targets * centered).sum()
 
     cold, hot = (1.0 / t for t in _TEMPERATURE_RANGE)
     if slope(hot) >= 0:  # the scores say nothing, or the wrong thing

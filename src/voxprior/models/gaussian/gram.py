@@ -178,9 +178,9 @@ def weight_maps(
     n_classes = dual.shape[1]
     prior = np.broadcast_to(prior, (n_classes, p))
     weight, deviation, pattern = (np.empty((n_classes, p)) for _ in range(3))
-    centred = latent - latent.mean(axis=0)
+    centered = latent - latent.mean(axis=0)
     # Classes share one latent direction less than they are many: hence the pseudo-inverse.
-    mixing = centred @ np.linalg.pinv(centred.T @ centred, hermitian=True, rcond=1e-10)
+    mixing = centered @ np.linalg.pinv(centered.T @ centered, hermitian=True, rcond=1e-10)
     for block in voxel_blocks(n, p):
         part = read_block(X, block)
         around_mean = part - part.mean(axis=0)

@@ -305,7 +305,7 @@ class InverseTreeClassifier(VoxelClassifier):
         by_cluster : bool
             Whether voxels of one cluster count as the same parent.
         """
-        X, codes = self._labelled_scans(X, y)
+        X, codes = self._labeled_scans(X, y)
         words = cut_and_pack(X, self.cut_)
         rules = self._rules()._replace(max_parents=len(self.parents_))
         paths = jackknife_paths(words, codes, len(self.classes_), rules)
@@ -313,7 +313,7 @@ class InverseTreeClassifier(VoxelClassifier):
 
     def bootstrap(self, X, y, n_bootstrap=100, by_cluster=False) -> Frequencies:
         """Model and edge frequencies over samples drawn with replacement."""
-        X, codes = self._labelled_scans(X, y)
+        X, codes = self._labeled_scans(X, y)
         words = cut_and_pack(X, self.cut_)
         K, d, rng = len(self.classes_), len(self.parents_), self._rng()
         paths = bootstrap_paths(words, codes, K, self.alpha, d, n_bootstrap, rng)
@@ -325,7 +325,7 @@ class InverseTreeClassifier(VoxelClassifier):
         The result's ``verdict()`` says plainly where a parent is no better than chance. X, y are
         the training data.
         """
-        X, codes = self._labelled_scans(X, y)
+        X, codes = self._labeled_scans(X, y)
         words = cut_and_pack(X, self.cut_)
         K, parents = len(self.classes_), self.parents_.tolist()
         nested = [parents[:d] for d in range(len(parents) + 1)]

@@ -9,7 +9,7 @@ from voxprior.papers.carmi2009 import arms
 from voxprior.simulate import chains
 from voxprior.validation import MonteCarloLeaveOnePerClassOut
 
-# Figure of the report: nodes, subjects a class, scans a subject.
+# Figure of the report: nodes, subjects per class, scans per subject.
 SIZES = {"Fig 3.2": (100, 42, 1), "Fig 3.4": (80, 20, 1), "Fig 3.5": (100, 9, 2)}
 
 
@@ -28,7 +28,7 @@ def two_out(figure: str, quick: bool) -> list[dict]:
     return [
         {
             "figure": figure,
-            "nodes / scans a class": f"{n} / {(subjects - 1) * scans}",
+            "nodes / scans per class": f"{n} / {(subjects - 1) * scans}",
             "published plain": arms.printed_value(figure, "plain"),
             "published compressed": arms.printed_value(figure, "compressed"),
             **arms.pooled(rounds),
@@ -47,7 +47,7 @@ def many_new_scans(quick: bool) -> list[dict]:
             train = np.concatenate([np.flatnonzero(data.y == c)[:k] for c in (0, 1)])
             rounds.append(_new_scans(arms.fields(n) | arms.rivals(n), data, train))
         gain = arms.spread(rounds, "plain, gamma chosen", "compressed, chosen")
-        size = {"figure": figure, "nodes / scans a class": f"{n} / {k}"}
+        size = {"figure": figure, "nodes / scans per class": f"{n} / {k}"}
         rows.append(size | arms.pooled(rounds) | {"gain of compression": gain})
     return rows
 
@@ -63,7 +63,7 @@ def after_each_scan(quick: bool) -> list[dict]:
         "end, R = 1000": RandomFieldClassifier.paper(n_nodes=n, **arms.PRINTED_END),
     }
     rounds = [arms.accuracies(methods, data.X, data.y, cv)]
-    return [{"nodes": n, "scans a class": subjects - 1, **arms.pooled(rounds)}]
+    return [{"nodes": n, "scans per class": subjects - 1, **arms.pooled(rounds)}]
 
 
 def scans_per_node(quick: bool) -> list[dict]:
@@ -75,7 +75,7 @@ def scans_per_node(quick: bool) -> list[dict]:
             data = chains(n_per_class=k + 150, n_nodes=n, coupling=0.45, random_state=seed)
             train = np.concatenate([np.flatnonzero(data.y == c)[:k] for c in (0, 1)])
             rounds.append(_new_scans(arms.fields(n), data, train))
-        rows.append({"nodes": n, "scans a class": k, **arms.pooled(rounds)})
+        rows.append({"nodes": n, "scans per class": k, **arms.pooled(rounds)})
     return rows
 
 
@@ -115,7 +115,7 @@ def adaptation(quick: bool) -> list[dict]:
         rows.append(
             {
                 "nodes": n,
-                "scans a class": 2 * (subjects - 1),
+                "scans per class": 2 * (subjects - 1),
                 "new scans": 4 * tested,
                 "published": "0.73 -> 0.77" if n == 50 else None,
                 **{way: float(np.mean(values)) for way, values in right.items()},

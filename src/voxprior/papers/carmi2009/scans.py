@@ -61,7 +61,7 @@ def haxby(quick: bool) -> list[dict]:
 
 
 def haxby_volumes(quick: bool) -> list[dict]:
-    """The same on single volumes, nine a block: scans are about as many as nodes."""
+    """The same on single volumes, nine per block: scans are about as many as nodes."""
     return [_pairs("Haxby, volumes", datasets.haxby_vt(), 2, quick)]
 
 
@@ -79,7 +79,7 @@ def _pairs(name: str, data: datasets.Patterns, wanted: int, quick: bool) -> dict
     return {
         "data": name,
         "pairs": len(rounds),
-        "scans a class": int(np.unique(data.y, return_counts=True)[1][0]),
+        "scans per class": int(np.unique(data.y, return_counts=True)[1][0]),
         **arms.pooled(rounds),
         "gain of compression": arms.spread(rounds, "plain, gamma chosen", "compressed, chosen"),
     }

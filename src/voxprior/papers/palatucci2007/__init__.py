@@ -1,1 +1,1 @@
-"""Palatucci & Mitchell 2007: feature sharing from two examples a class."""
+"""Palatucci & Mitchell 2007: feature sharing from two examples per class."""

@@ -54,10 +54,10 @@ def haxby() -> Study:
 def finger(subject: int) -> Study:
     """Betas of five fingers: no coordinates, too few to learn noise from, whitened already."""
     data = datasets.finger7t(subject)
-    centred = np.array(data.X, dtype=float)
+    centered = np.array(data.X, dtype=float)
     for run in np.unique(data.run):
-        centred[data.run == run] -= centred[data.run == run].mean(axis=0)
-    return Study(centred, data.y, data.run, None)
+        centered[data.run == run] -= centered[data.run == run].mean(axis=0)
+    return Study(centered, data.y, data.run, None)
 
 
 def detrended(X: np.ndarray, run: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ def whitened(study: Study, volumes: np.ndarray) -> dict[str, Callable[[], Any]]:
 
 
 def ablate(study: Study, runs: np.ndarray, n: int, tasks: list, step: int = 1) -> list[dict]:
-    """One row a method: train on n runs, test on the others."""
+    """One row per method: train on n runs, test on the others."""
     return [_row(*item) for item in by_test_run(study, runs, n, tasks, step).items()]
 
 

@@ -1,7 +1,7 @@
-"""The paper's test method: half splits, n examples a class, repeated; and intervals by run.
+"""The paper's test method: half splits, n examples per class, repeated; and intervals by run.
 
     1. split the examples randomly in half, equal classes
-    2. draw n examples a class from the training half
+    2. draw n examples per class from the training half
     3. train on them, test on the whole other half
     4. repeat ten times and average
 
@@ -28,7 +28,7 @@ class Scores(NamedTuple):
 def half_splits(
     y: np.ndarray, n: int, repeats: int, rng: np.random.Generator, runs: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Row numbers to train on (n a class, or n runs) and to test on, ``repeats`` times."""
+    """Row numbers to train on (n per class, or n runs) and to test on, ``repeats`` times."""
     for _ in range(repeats):
         if runs is not None:
             order = rng.permutation(np.unique(runs))

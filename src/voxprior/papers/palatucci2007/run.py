@@ -3,7 +3,7 @@
 ``python -m voxprior.papers.palatucci2007.run [--data DIR] [--quick] [--figures DIR]``
 
 Simulated subjects follow the picture-against-sentence experiment: about 5,000 voxels, 16 images a
-trial, 20 trials a class, a few responding regions, noise smooth in space and unequal over voxels.
+trial, 20 trials per class, a few responding regions, noise smooth in space and unequal over voxels.
 ``--data`` adds the original StarPlus files (``data-starplus-*-v7.mat``) where a user has them.
 """
 
@@ -82,7 +82,7 @@ def starplus(path: Path) -> dict[str, Any]:
 
 
 def bars(subjects: list[dict], repeats: int) -> list[dict]:
-    """Figures 2 and 3: accuracies by subject with two examples a class."""
+    """Figures 2 and 3: accuracies by subject with two examples per class."""
     rows = []
     for number, subject in enumerate(subjects, start=1):
         row: dict[str, Any] = {"subject": number}
@@ -96,7 +96,7 @@ def bars(subjects: list[dict], repeats: int) -> list[dict]:
 
 
 def by_examples(subjects: list[dict], part: str, counts: list[int], repeats: int) -> list[dict]:
-    """Accuracy and log-loss of everybody for N examples a class, averaged over subjects."""
+    """Accuracy and log-loss of everybody for N examples per class, averaged over subjects."""
     found: dict[tuple[str, int], list[Scores]] = {}
     for number, subject in enumerate(subjects, start=1):
         X, space = subject[part]
@@ -180,12 +180,12 @@ def summary(rows: list[dict]) -> list[dict]:
 
 def draw(subjects: list[dict], rows: list[dict], folder: Path) -> None:
     """Figures 1 to 3 as PNG files."""
-    from voxprior.report.pictures.sharing import accuracy_bars, neighbouring_courses
+    from voxprior.report.pictures.sharing import accuracy_bars, neighboring_courses
 
     folder.mkdir(parents=True, exist_ok=True)
     X, space = subjects[0]["roi"]
     course = X[subjects[0]["y"] == subjects[0]["y"][0]].mean(axis=0).reshape(-1, space.n_voxels)
-    figure = neighbouring_courses(course, space.adjacency(), interval=0.5)
+    figure = neighboring_courses(course, space.adjacency(), interval=0.5)
     figure.savefig(folder / "figure1.png")
     for part, number in (("all", 2), ("roi", 3)):
         shown = {
@@ -209,7 +209,7 @@ def experiments(options: Namespace) -> tuple[dict[str, Any], list[dict], list[di
     }
     counts = [2, 5] if quick else [2, 3, 4, 5, 6, 8, 10]
     few = subjects[: 2 if quick else 6]
-    head = "accuracy / log-loss / stated confidence for N examples a class"
+    head = "accuracy / log-loss / stated confidence for N examples per class"
     sections[f"Simulated region, {head}"] = by_examples(few, "roi", counts, repeats)
     try:
         real = haxby_subjects(2 if quick else None)
@@ -217,9 +217,9 @@ def experiments(options: Namespace) -> tuple[dict[str, Any], list[dict], list[di
         sections["Haxby blocks"] = f"Not run: {missing}"
     else:
         counts = [2, 4] if quick else [2, 3, 4, 5, 6]
-        sections[f"Haxby blocks (T = 9), 28 pairs, {head.replace('examples a class', 'runs')}"] = (
-            by_examples(real, "all", counts, repeats)
-        )
+        sections[
+            f"Haxby blocks (T = 9), 28 pairs, {head.replace('examples per class', 'runs')}"
+        ] = by_examples(real, "all", counts, repeats)
     if files := datasets.starplus_files():
         original = bars([starplus(path) for path in files], repeats)
         sections["Claims, on StarPlus"] = claims(original)

@@ -38,10 +38,10 @@ def arms(regularization: float, radius: float, n_iterations: int, seed: int = 0)
 
 def morans_i(values: NDArray, graph) -> float:
     """Moran's I of a map over a graph: near 0 where neighbours are no more alike than others."""
-    centred = values - values.mean()
-    if not centred.any():
+    centered = values - values.mean()
+    if not centered.any():
         return 0.0
-    return float(centred @ (graph @ centred) / graph.sum() / centred.var())
+    return float(centered @ (graph @ centered) / graph.sum() / centered.var())
 
 
 def mean_sd(values) -> str:

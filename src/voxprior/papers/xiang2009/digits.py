@@ -34,7 +34,7 @@ class Setting(NamedTuple):
     noise_sd: float
     poisson: tuple[float, float]  # counts of mean base + gain × value
     n_iterations: int  # each selects one pixel at most, and there are 70 or 740 to find
-    n_realisations: int
+    n_realizations: int
 
 
 def settings() -> dict[str, Setting]:
@@ -77,7 +77,7 @@ class Draw(NamedTuple):
     shape: tuple[int, int]
 
 
-def realise(setting: Setting, kind: str, rng) -> Draw:
+def realize(setting: Setting, kind: str, rng) -> Draw:
     clean, y = [], np.repeat([0, 1], N_TRAIN)
     for n in (N_TRAIN, N_TEST):
         clean.append(np.concatenate([composites(setting, n, swap, rng) for swap in (False, True)]))
@@ -106,7 +106,7 @@ def boosted(draw: Draw, make, space, smoothing: bool) -> tuple[NDArray, NDArray,
 
 
 class Scores(NamedTuple):
-    """What one method reached, a value a realisation."""
+    """What one method reached, one value per realisation."""
 
     by_time: list  # average precision of pixels by time of selection, or by score
     by_size: list  # by β
@@ -116,8 +116,8 @@ class Scores(NamedTuple):
 
 def compare(setting: Setting, kind: str) -> dict[str, Scores]:
     results: dict[str, Scores] = {}
-    for seed in range(setting.n_realisations):
-        draw = realise(setting, kind, np.random.default_rng(seed))
+    for seed in range(setting.n_realizations):
+        draw = realize(setting, kind, np.random.default_rng(seed))
         space = VoxelSpace.grid(draw.shape)
         methods = arms(0.5, 1.0, setting.n_iterations, seed)
         for name in ("SRB, backward", "SRB, rows equalised"):  # a grid's rows are nearly equal
@@ -149,11 +149,11 @@ def run(quick: bool, figures: Path) -> dict:
     sections, drawn = {}, {}
     for size, setting in list(settings().items())[: 1 if quick else None]:
         if quick:
-            setting = setting._replace(n_iterations=10, n_realisations=1)
+            setting = setting._replace(n_iterations=10, n_realizations=1)
         for kind in ("Gaussian", "Poisson", "correlated")[: 1 if quick else 3]:
             results = compare(setting, kind)
             drawn[f"{size}, {kind}"] = results
-            title = f"Digits {size}, {kind} noise, {setting.n_realisations} realisations"
+            title = f"Digits {size}, {kind} noise, {setting.n_realizations} realisations"
             sections[title] = [table_row(name, scores) for name, scores in results.items()]
     draw_curves(drawn, figures / "digits.png")
     return sections

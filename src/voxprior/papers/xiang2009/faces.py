@@ -1,4 +1,4 @@
-"""Experiment 1: gender from 58 landmarks of IMM faces, three principal components a landmark."""
+"""Experiment 1: gender from 58 landmarks of IMM faces, three principal components per landmark."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def load() -> Faces:
     windows = []
     for k in range(len(person)):
         path = root / f"{person[k]:02d}-{kind[k]}{gender[k]}.jpg"
-        grey = np.asarray(Image.open(path).convert("L"), dtype=np.float32)
-        windows.append(cut(grey, points[k]))
+        gray = np.asarray(Image.open(path).convert("L"), dtype=np.float32)
+        windows.append(cut(gray, points[k]))
     return Faces(np.array(windows), points, person, kind, gender == "f")
 
 
-def cut(grey: NDArray, points: NDArray) -> NDArray[np.float32]:
-    padded = np.pad(grey, HALF_WINDOW, mode="edge")
+def cut(gray: NDArray, points: NDArray) -> NDArray[np.float32]:
+    padded = np.pad(gray, HALF_WINDOW, mode="edge")
     corners = np.clip(np.rint(points).astype(int), 0, SIZE - 1)
     side = 2 * HALF_WINDOW + 1
     return np.array([padded[y : y + side, x : x + side].ravel() for x, y in corners])
@@ -52,8 +52,8 @@ def cut(grey: NDArray, points: NDArray) -> NDArray[np.float32]:
 def components(train: NDArray, test: NDArray, n: int = 3) -> tuple[NDArray, NDArray]:
     """Project each landmark's windows on the first components of the training images."""
     mean = train.mean(axis=0)
-    centred = (train - mean).transpose(1, 0, 2)  # (58, images, 225)
-    axes = np.linalg.svd(centred, full_matrices=False)[2][:, :n]
+    centered = (train - mean).transpose(1, 0, 2)  # (58, images, 225)
+    axes = np.linalg.svd(centered, full_matrices=False)[2][:, :n]
     # Features are location-fastest: component 1 of all landmarks, then component 2, ...
     return tuple(
         np.einsum("ilp,lcp->icl", part - mean, axes).reshape(len(part), -1)
@@ -61,18 +61,18 @@ def components(train: NDArray, test: NDArray, n: int = 3) -> tuple[NDArray, NDAr
     )
 
 
-def draw(faces: Faces, rng, one_a_person: bool) -> tuple[NDArray, NDArray]:
+def draw(faces: Faces, rng, one_per_person: bool) -> tuple[NDArray, NDArray]:
     """Seven images of each gender: of seven people, or any seven."""
-    pool = faces.kind == 1 if one_a_person else np.ones(len(faces.kind), dtype=bool)
+    pool = faces.kind == 1 if one_per_person else np.ones(len(faces.kind), dtype=bool)
     return tuple(
         rng.choice(np.flatnonzero(pool & (faces.woman == w)), 7, replace=False)
         for w in (False, True)
     )
 
 
-def trial(faces: Faces, space: VoxelSpace, methods: dict, rng, one_a_person=True, shuffled=False):
+def trial(faces: Faces, space: VoxelSpace, methods: dict, rng, one_per_person=True, shuffled=False):
     """Leave one pair out seven times; return fold accuracies and summed importance by method."""
-    men, women = draw(faces, rng, one_a_person)
+    men, women = draw(faces, rng, one_per_person)
     images = np.concatenate([men, women])
     if shuffled:
         images = rng.permutation(images)
@@ -99,8 +99,8 @@ def run(quick: bool, figures: Path) -> dict:
         methods = dict(list(methods.items())[:2])
     results = {}
     for name, options in {
-        "one image a person": {},
-        "several images a person (leaky)": {"one_a_person": False},
+        "one image per person": {},
+        "several images per person (leaky)": {"one_per_person": False},
         "labels shuffled": {"shuffled": True},
     }.items():
         rng = np.random.default_rng(0)
@@ -114,13 +114,15 @@ def run(quick: bool, figures: Path) -> dict:
 
 def accuracy_table(results) -> list[dict]:
     published = {"AdaBoost (λ = 0)": "0.788 ± 0.199", "SRB, exact step (7)": "0.805 ± 0.187"}
-    methods = results["one image a person"][0][0]
+    methods = results["one image per person"][0][0]
     rows = []
     for method in methods:
         row = {"method": method, "published": published.get(method)}
         for name, trials in results.items():
             row[name] = mean_sd([np.mean(accuracy[method]) for accuracy, _ in trials])
-        folds = [fold for accuracy, _ in results["one image a person"] for fold in accuracy[method]]
+        folds = [
+            fold for accuracy, _ in results["one image per person"] for fold in accuracy[method]
+        ]
         row["sd over folds"] = float(np.std(folds))
         rows.append(row)
     return rows
@@ -131,7 +133,7 @@ def mean_map(trials, method) -> NDArray:
 
 
 def eye_table(results) -> list[dict]:
-    chosen = ["one image a person", "labels shuffled"]
+    chosen = ["one image per person", "labels shuffled"]
     rows = []
     for method in results[chosen[0]][0][0]:
         row = {"method": method}
@@ -146,7 +148,7 @@ def draw_maps(results, space: VoxelSpace, path: Path) -> None:
     """Importance over the mean face, true and shuffled labels below each other."""
     from matplotlib.figure import Figure
 
-    chosen = ["one image a person", "labels shuffled"]
+    chosen = ["one image per person", "labels shuffled"]
     methods = list(results[chosen[0]][0][0])
     figure = Figure(figsize=(2.1 * len(methods), 5), layout="constrained")
     axes = figure.subplots(2, len(methods))

@@ -21,7 +21,7 @@ def run(quick: bool, figures: Path) -> dict:
         "Eigenvalues of K on a 20 x 20 grid, r = 2 (Figure 1: figures/eigenmaps.png)": eigenmaps(
             figures / "eigenmaps.png"
         ),
-        "Larger μ, simulated blobs on 20 x 20, 15 scans a class": multiples(1 if quick else 20),
+        "Larger μ, simulated blobs on 20 x 20, 15 scans per class": multiples(1 if quick else 20),
         "An iteration with λ > 0 over one with λ = 0, 100 samples": cost(quick),
     }
 

@@ -1,6 +1,6 @@
 """Pixel selection without boosting: t-test, components, naive Bayes, smoothed |t|, level sets.
 
-Each takes images X (n, V) of labels y in {0, 1} and returns a score a pixel, high where selected.
+Each takes images X (n, V) of labels y in {0, 1} and returns a score per pixel, high where selected.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def _fold(values: NDArray) -> NDArray:
 
 def _components(X: NDArray, n: int) -> NDArray:
     """Return the first principal directions (n, V), by the smaller Gram matrix."""
-    centred = X - X.mean(axis=0)
-    values, vectors = np.linalg.eigh(centred @ centred.T)
+    centered = X - X.mean(axis=0)
+    values, vectors = np.linalg.eigh(centered @ centered.T)
     order = np.argsort(values)[::-1][:n]
-    return (vectors[:, order].T @ centred) / np.sqrt(np.maximum(values[order], 1e-12))[:, None]
+    return (vectors[:, order].T @ centered) / np.sqrt(np.maximum(values[order], 1e-12))[:, None]
 
 
 RIVALS = {
