@@ -27,7 +27,7 @@ print(data)
 
 # %%
 # Accuracy beside AdaBoost with as many stumps, and beside the same boosting with a plain ridge
-# penalty that knows no neighbours; 20 scans per class train, five random splits.
+# penalty without neighbours; 20 scans per class train, five random splits.
 
 model = SpatialBoostingClassifier(data.space, calibrate=True, random_state=0)
 for name, estimator in {

@@ -1,16 +1,21 @@
-"""The page of the API lists what there is."""
+"""The page of the API lists what there is, and the family on the page about families works."""
 
 import pkgutil
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import check_estimator
 
 import voxprior
 import voxprior.models
 
-API = (Path(__file__).parents[1] / "docs" / "api.rst").read_text("utf-8")
+DOCS = Path(__file__).parents[1] / "docs"
+API = (DOCS / "api.rst").read_text("utf-8")
 LISTED = set(re.findall(r"^   ([\w.]+)$", API, re.MULTILINE))
 
 
@@ -43,3 +48,29 @@ def test_what_is_listed_is_there():
         prefix = section.split(maxsplit=1)[0]
         for name in re.findall(r"^   ([\w.]+)$", section, re.MULTILINE):
             pkgutil.resolve_name(f"{prefix}.{name}")
+
+
+# ---------------------------------------------------------------- the family of the page
+
+
+@pytest.fixture(scope="module")
+def page():
+    """What the code of the page defines, without the line that stands for one of the registry."""
+    text = (DOCS / "adding-a-family.md").read_text("utf-8")
+    module = sys.modules["page"] = ModuleType("page")
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(block, vars(module))
+    yield module
+    del sys.modules["page"]
+
+
+def test_the_family_of_the_page_obeys_scikit_learn(page):
+    check_estimator(page.NearestMean())
+    assert page.FAMILY.label == "NearestMean"
+
+
+def test_the_pictures_of_the_page_explain_its_maps(page):
+    X, y = np.random.default_rng(0).normal(size=(8, 12)), np.arange(8) % 2
+    fitted = page.NearestMean.paper().fit(X, y)
+    assert set(fitted.voxel_maps()) == set(page.LEGENDS)
+    assert all(one.title and one.caption for one in page.draw(fitted, X, y, None))

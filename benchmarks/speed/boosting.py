@@ -51,7 +51,7 @@ def xgboost(n: int):
 
 
 def stumps(n_samples: int, n_voxels: int, repeats: int) -> list[dict]:
-    """Set-up and time an iteration of each learner on noise with one informative blob."""
+    """Set-up and time per iteration of each learner on noise with one informative blob."""
     space = VoxelSpace.grid(SHAPES.get(n_voxels, (10, 10, n_voxels // 100)))
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, n_voxels), dtype=np.float32)

@@ -5,7 +5,7 @@
 Two runs train, all other runs of the same half test; every pair (or all) of the categories. Choices
 were made on the first six Haxby runs; ``--confirm`` adds the last six runs, looked at once, and
 finger7T, whose subjects 1 and 2 decided on drawing means toward the run mean. Cleaning is the same
-for everybody and knows no labels: each run's linear drift and mean are removed.
+for everybody and does not know labels: each run's linear drift and mean are removed.
 """
 
 import argparse
