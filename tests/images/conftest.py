@@ -1,4 +1,4 @@
-"""Tiny synthetic images shared by the tests of this room."""
+"""Tiny synthetic images shared by the tests of this package."""
 
 import nibabel
 import numpy as np

@@ -191,7 +191,7 @@ def test_only_real_numbers_are_read(tmp_path, dtype):
     path = write_raw(tmp_path / "x.nii.gz", nifti(dtype=dtype))
     in_memory = nibabel.Nifti1Image(np.ones(SHAPE, dtype), np.eye(4))
     for image in (path, in_memory):
-        with pytest.raises(ValueError, match=r"the voxels are (complex|colors).* one real number"):
+        with pytest.raises(ValueError, match=r"the voxels are (complex|colours).* one real number"):
             fit_image_space([image])
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from nilearn.image import smooth_img
 
-from voxprior.images import load_differences
+from voxprior.images import fit_image_space, load_differences, write_map
 
 
 @pytest.fixture
@@ -84,3 +84,16 @@ def test_a_table_joins_by_the_first_map(pairs, tmp_path):
     assert data.y.tolist() == ["F", "M", "F"]
     assert data.names == tuple(str(first[i]) for i in (0, 1, 3))
     assert "sub-02" in data.dropped[0]
+
+
+def test_surfaces_take_their_mesh(surface, tmp_path):
+    maps = [surface(seed=s) for s in range(4)]
+    images = fit_image_space(maps)
+    files = [
+        write_map(row, images, tmp_path / f"map{n}.gii")
+        for n, row in enumerate(images.transform(maps))
+    ]
+    pairs = [dict(zip(("left", "right"), sides)) for sides in files]
+    X = load_differences(pairs[:2], pairs[2:], mesh=maps[0].mesh, binary=False).X
+    rows = images.transform(maps)
+    np.testing.assert_allclose(X, rows[:2] - rows[2:], rtol=1e-6)

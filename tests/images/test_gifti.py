@@ -116,7 +116,7 @@ def test_arrays_that_are_not_what_they_declare(tmp_path, encoding, text, words):
         ({"Dimensionality": 99}, "99 dimensions"),
         ({"Dimensionality": 2}, "Dim1"),
         ({"DataType": "NIFTI_TYPE_COMPLEX64"}, "complex"),
-        ({"DataType": "NIFTI_TYPE_RGB24"}, "colors"),
+        ({"DataType": "NIFTI_TYPE_RGB24"}, "colours"),
         ({"Dimensionality": 2, "Dim0": 4, "Dim1": 3}, "one value per vertex"),
         ({"Encoding": "ExternalFileBinary", "ExternalFileName": "../x.dat"}, "not a file beside"),
         ({"Encoding": "ExternalFileBinary", "ExternalFileName": "/etc/passwd"}, "not a file besid"),

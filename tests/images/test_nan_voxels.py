@@ -111,7 +111,7 @@ class TestShrinking:
 
 class TestComputedMasks:
     def test_voxels_that_some_scans_lack_are_counted(self, holed):
-        """Plane x = 0 is NaN in every map, outside the brain: that is no news."""
+        """Plane x = 0 is NaN in every map, outside the brain: that is not noted."""
         data = load_maps(holed)
         assert data.space.n_voxels == 5 * 4 * 3 - 12 - 2
         assert data.images.voxels_dropped == 2

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from nilearn.maskers import NiftiLabelsMasker
 
 from voxprior import Decoder
-from voxprior.errors import InputError
+from voxprior.errors import InputError, InputTypeError
 from voxprior.images import (
     Cleaning,
     fit_image_space,
@@ -15,6 +16,7 @@ from voxprior.images import (
     load_differences,
     load_maps,
     load_runs,
+    load_starplus,
 )
 
 NOWHERE = "nowhere.nii.gz"  # reading it would be another error
@@ -53,6 +55,75 @@ WAYS = {
 def test_numbers_that_cannot_be(way, options):
     with pytest.raises(InputError, match=next(iter(options))):
         WAYS[way](**options)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("options", [{"standardize": "zscore"}, {"resample": "yes"}], ids=str)
+def test_choices_that_are_not_there(way, options):
+    with pytest.raises(InputError, match=f"{next(iter(options))}='.*' is not a choice"):
+        WAYS[way](**options)
+
+
+@pytest.mark.parametrize("way", ["load_maps", "load_runs", "load_differences"])
+def test_parameters_that_are_not_there(way):
+    with pytest.raises(
+        InputTypeError, match=r"smooth: is not a parameter. Expected one of detrend"
+    ):
+        WAYS[way](smooth=3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_masker_of_regions(way):
+    with pytest.raises(InputTypeError, match="NiftiLabelsMasker averages over regions"):
+        WAYS[way](mask=NiftiLabelsMasker())
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"unit": "trial"}, "unit='trial' is not a choice"),
+        ({"unit": "window"}, "unit='window' needs a number of volumes"),
+        ({"unit": "window", "window": 1.5}, "window=1.5 cannot be used"),
+        ({"unit": "window", "window": 0}, "window=0 cannot be used"),
+        ({"window": 3}, "window=3 has no effect with unit='block'"),
+        ({"group_by": "day"}, "group_by='day' is not a choice"),
+        ({"confounds": {"strategy": ()}}, "strategy of the confounds is empty"),
+        ({"events": "events.tsv"}, "events .* or labels .* but both are there"),
+        ({"labels": None}, "events .* or labels .* but neither is there"),
+        ({"groups": ["a", "b"]}, "groups must have one value per file. Expected 1, got 2"),
+        ({"confounds": ["a.tsv", "b.tsv"]}, "confounds must have one table per run. Expected 1"),
+    ],
+    ids=str,
+)
+def test_trials_that_cannot_be(options, found):
+    with pytest.raises(InputError, match=found):
+        load_runs(NOWHERE, **{"labels": ["a"], **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"unmatched": "skip"}, "unmatched='skip' is not a choice"),
+        ({"table": "no.tsv", "unmatched": "skip"}, "unmatched='skip' is not a choice"),
+        ({"label": "dx"}, "label names a column of a table"),
+        ({"groups": "site"}, "groups names a column of a table"),
+        ({"table": "no.tsv", "y": ["a"]}, "Labels are given twice"),
+    ],
+    ids=str,
+)
+def test_labels_that_cannot_be(options, found):
+    for way in ("load_maps", "load_differences"):
+        with pytest.raises(InputError, match=found):
+            WAYS[way](**options)
+
+
+def test_other_choices_that_are_not_there():
+    with pytest.raises(InputError, match="sign='loss' is not a choice"):
+        load_differences(NOWHERE, NOWHERE, sign="loss")
+    with pytest.raises(InputError, match="images='third' is not a choice"):
+        load_starplus("nowhere.mat", images="third")
+    with pytest.raises(InputError, match="unmatched='skip' is not a choice"):
+        join_table(["a.nii"], "no.tsv", unmatched="skip")
 
 
 def test_what_can_be_is_taken():

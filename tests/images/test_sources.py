@@ -108,9 +108,9 @@ def test_five_dimensions_are_refused(save):
         find_sources(path)[0].load()
 
 
-def test_the_room_opens_without_nilearn():
+def test_the_package_opens_without_nilearn():
     code = (
-        "import sys, voxprior.images as room; assert 'load_runs' in dir(room); "
+        "import sys, voxprior.images; assert 'load_runs' in dir(voxprior.images); "
         "from voxprior.images import Dataset, load_runs, load_maps, ImageSpace, write_map; "
         "from voxprior.images import load_starplus, join_table, load_differences, read_confounds; "
         "sys.exit('nilearn' in sys.modules or 'nibabel' in sys.modules)"

@@ -166,7 +166,7 @@ def check_numbers(shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
             got=f"shape {tuple(int(n) for n in shape)}",
         )
     if dtype.kind not in "biuf":
-        kind = "complex numbers" if dtype.kind == "c" else "colors, or of another unusual type"
+        kind = "complex numbers" if dtype.kind == "c" else "colours, or of another unusual type"
         raise InputError(
             f"{name}: the voxels are {kind}",
             expected="one real number per voxel",
@@ -189,10 +189,10 @@ def check_affine(affine: Any, name: str) -> None:
 
 def check_memory(n_values: int, name: str) -> None:
     """Raise where this many numbers do not fit into the free memory."""
-    due, free = 4 * n_values, free_memory()
-    if free is not None and due > free:
+    needed, free = 4 * n_values, free_memory()
+    if free is not None and needed > free:
         raise InputError(
-            f"{name}: its {n_values:,} values need {due / 2**30:,.1f} GB",
+            f"{name}: its {n_values:,} values need {needed / 2**30:,.1f} GB",
             got=f"{free / 2**30:,.1f} GB of free memory",
             remedy="If that many are not expected the header is damaged; else cut the image",
         )

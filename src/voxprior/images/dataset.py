@@ -22,33 +22,39 @@ __all__ = ["Dataset"]
 class Dataset:
     """Samples with their labels, groups, covariates and place in the brain.
 
+    Every row belongs to one sample: a map, a block, a volume or a window of volumes. What is given
+    per sample has n entries in the order of the rows; what is None was not known.
+
     Attributes
     ----------
     X : ndarray of shape (n, T * V), float32
-        One row per sample. With time, features are time-major: ``X.reshape(n, T, V)``.
+        One row per sample: V voxels, or T volumes of them, time-major: ``X.reshape(n, T, V)``.
     y : ndarray of shape (n,) or None
-        Labels; None where they are unknown (scans to be predicted).
+        Labels, text or numbers; None where they are to be predicted.
     space : VoxelSpace
-        Where the V voxels are.
+        Where the V voxels are; column v of a volume is voxel v of the space.
     groups : ndarray of shape (n,) or None
         What training and test sets must not share: the run, the subject, or the block.
     covariates : DataFrame with n rows or None
-        Age, sex, site and the like.
+        Age, sex, site and the like, one column each; the index is 0 to n - 1.
     names : tuple of n str
-        Where each row comes from, for people.
+        Where each row comes from, for messages and reports: the file, and the volumes in it. Empty
+        where nothing is known.
     blocks : ndarray of shape (n,) or None
-        Number of the trial each row was cut from; volumes of one block share it.
+        Number of the block each row was cut from, counted over all runs; volumes of one block
+        share it. None where samples are maps.
     images : ImageSpace or None
-        Reads further images the same way and turns maps back into images.
+        The fitted reader: reads further images the same way, and turns maps back into images.
     standardize : {"run", "baseline", "train", "none"}
         "run" and "baseline" are done in `X` (the unit of prediction is then a run); "train" is
         still to be done, inside the training folds: see `scaled_by_training`.
     trials : dict or None
-        How trials were cut, as keywords of `load_runs`.
+        How runs were cut, as keywords of `load_runs`: unit, window, delay, conditions, rest and
+        label_column. None where samples are maps.
     dropped : tuple of str
         One line for each sample left out, with the reason.
     notes : tuple of str
-        What else a reader of the report should know.
+        What else a reader of the report should know, such as voxels that the mask left out.
     findings : tuple of (name, message)
         What the reader found in the files that cannot be right, by the names of the audit, see
         `voxprior.validation.audit`.

@@ -259,7 +259,8 @@ def load_differences(
         )
     check_fitting(images, settings)
     _check_labels(y, table, label, covariates, groups, unmatched)
-    pairs = _pairs(find_sources(first), find_sources(second))
+    mesh = settings.get("mesh")
+    pairs = _pairs(find_sources(first, mesh), find_sources(second, mesh))
     names = [before.name for before, _ in pairs]
     sources = [before for before, _ in pairs]
     found = _labeled(sources, names, y, table, label, key, covariates, groups, unmatched)
