@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -48,7 +49,8 @@ class Model:
     role : {"family", "recipe", "baseline"}
         A family, a pipeline around one, or a model of scikit-learn that knows nothing of brains.
     pictures : str or None
-        Module that draws it: ``draw(model, X, y, space)`` and ``LEGENDS`` of its maps.
+        Module that draws it: ``draw(model, X, y, space)`` and ``LEGENDS`` of its maps, either or
+        both, see `voxprior.report.pictures`.
     docs : str or None
         Page of the documentation, relative to its root.
     settings : dict
@@ -124,14 +126,15 @@ class Model:
 
 
 def _family(name: str, package: str, estimator: str, kind: str, prior: str, words: str) -> Model:
-    """Describe a family of this package."""
+    """Describe a family of this package; its pictures are where a file of its name is."""
+    drawn = (Path(__file__).parent / "report" / "pictures" / f"{package}.py").exists()
     return Model(
         name,
         f"voxprior.models.{package}:{estimator}",
         kind,
         prior,
         words,
-        pictures=f"voxprior.report.pictures.{package}",
+        pictures=f"voxprior.report.pictures.{package}" if drawn else None,
         docs=f"families/{package}",
     )
 

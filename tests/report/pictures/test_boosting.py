@@ -55,7 +55,7 @@ def test_a_volume_shows_its_fullest_slice():
     assert "4 bootstrap refits" in figure.axes[1].get_ylabel()
 
 
-def test_the_descent_has_a_line_a_problem_and_an_accuracy():
+def test_the_descent_has_a_line_per_problem_and_an_accuracy():
     figure = objective_path(np.array([[4.0, 3, 2], [4, 2, 1]]), np.array([0.5, 0.7]), ["a", "b"])
     assert [line.get_label() for line in figure.axes[0].lines] == ["a", "b"]
     np.testing.assert_array_equal(figure.axes[1].lines[0].get_xdata(), [1, 2])

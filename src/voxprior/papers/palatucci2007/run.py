@@ -180,12 +180,12 @@ def summary(rows: list[dict]) -> list[dict]:
 
 def draw(subjects: list[dict], rows: list[dict], folder: Path) -> None:
     """Figures 1 to 3 as PNG files."""
-    from voxprior.report.pictures.sharing import accuracy_bars, neighbouring_courses
+    from voxprior.report.pictures.sharing import accuracy_bars, neighboring_courses
 
     folder.mkdir(parents=True, exist_ok=True)
     X, space = subjects[0]["roi"]
     course = X[subjects[0]["y"] == subjects[0]["y"][0]].mean(axis=0).reshape(-1, space.n_voxels)
-    figure = neighbouring_courses(course, space.adjacency(), interval=0.5)
+    figure = neighboring_courses(course, space.adjacency(), t_r=0.5)
     figure.savefig(folder / "figure1.png")
     for part, number in (("all", 2), ("roi", 3)):
         shown = {
