@@ -187,7 +187,7 @@ def null_distribution(null: np.ndarray, observed: float, p: float, name: str) ->
     return figure
 
 
-def learning_curve(table: pd.DataFrame, score: str, chance: float | None) -> Figure:
+def scores_by_size(table: pd.DataFrame, score: str, chance: float | None) -> Figure:
     """Score by training scans per class, one line per decoder."""
     figure, ax = _axes("training scans per class", score_name(score), size=(6.2, 4))
     for model, part in table.groupby("estimator", sort=False):

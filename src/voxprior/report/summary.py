@@ -221,7 +221,7 @@ def _figures(
         text = "Scores that the same test gives when labels are exchanged: what luck can do."
         drawn.append(Picture("Scores under relabelling", figures.null_distribution(*null), text))
     if learning is not None:
-        curve = figures.learning_curve(learning.table, first, chance)
+        curve = figures.scores_by_size(learning.table, first, chance)
         text = "Mean over random splits, with its standard error; dashed is chance."
         drawn.append(Picture("Learning curve", curve, text))
     return drawn

@@ -3,9 +3,9 @@ import pytest
 
 from voxprior import SpatialBoostingClassifier, VoxelSpace
 from voxprior.report.pictures.boosting import (
+    draw_selection_frequency,
     importance_with_controls,
     objective_path,
-    selection_frequency,
 )
 
 
@@ -49,7 +49,7 @@ def test_an_empty_map_is_drawn_as_empty():
 def test_a_volume_shows_its_fullest_slice():
     frequency = np.zeros((2, 2, 3))
     frequency[1, 1, 2] = 0.5
-    figure = selection_frequency(frequency.ravel(), VoxelSpace.grid((2, 2, 3)), n_bootstraps=4)
+    figure = draw_selection_frequency(frequency.ravel(), VoxelSpace.grid((2, 2, 3)), n_bootstraps=4)
     np.testing.assert_array_equal(drawn(figure.axes[0]), frequency[..., 2].T)
     assert figure.axes[0].get_xlabel() == "slice 2"
     assert "4 bootstrap refits" in figure.axes[1].get_ylabel()

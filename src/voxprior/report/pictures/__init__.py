@@ -42,15 +42,14 @@ class Legend(NamedTuple):
     unit: str = ""
 
 
+WEIGHTS = Legend(
+    "Weights",
+    "What the decoder multiplies each voxel by; {sides}. A weight says what the decoder uses, not "
+    "where the signal is.",
+    "weight",
+)
 # Of linear models that are not of this package.
-LINEAR_LEGENDS = {
-    "weights": Legend(
-        "Weights",
-        "What the decoder multiplies each voxel by; {sides}. A weight says what the decoder uses, "
-        "not where the signal is.",
-        "weight",
-    )
-}
+LINEAR_LEGENDS = {"weights": WEIGHTS}
 # How models may name the map of one class.
 CLASS_MAP_NAMES = ("{base}:{label}", "{base}[{label}]", "{base}_{label}")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from voxprior.models.boosting import Controls
     from voxprior.space import VoxelSpace
 
-__all__ = ["draw", "importance_with_controls", "objective_path", "selection_frequency"]
+__all__ = ["draw", "draw_selection_frequency", "importance_with_controls", "objective_path"]
 
 TITLES = {
     "importance": "importance",
@@ -104,7 +104,7 @@ def importance_with_controls(
     return figure
 
 
-def selection_frequency(
+def draw_selection_frequency(
     frequency: NDArray, space: VoxelSpace, n_bootstraps: int | None = None
 ) -> Figure:
     """Draw the share of bootstrap refits that select each location.

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from voxprior.errors import InputError, option
 from voxprior.report.figures import blank
-from voxprior.report.pictures import Legend, Picture
+from voxprior.report.pictures import WEIGHTS, Legend, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "draw",
-    "evidence_path",
-    "evidence_surface",
-    "relevance",
+    "draw_evidence_path",
+    "draw_evidence_surface",
+    "draw_relevance",
     "weight_ratios",
     "weight_summary",
 ]
@@ -54,12 +54,7 @@ RELEVANT = (
     "The decoder is built on these {what}s only. The higher a line, the more the {what} may weigh."
 )
 LEGENDS = {
-    "weight": Legend(
-        "Weights",
-        "What the decoder multiplies each voxel by; {sides}. A weight says what the decoder uses, "
-        "not where the signal is.",
-        "weight",
-    ),
+    "weight": WEIGHTS,
     "weight_sd": Legend(
         "Doubt of the weights",
         "Posterior standard deviation of each weight: low where the scans had most to say.",
@@ -77,7 +72,7 @@ LEGENDS = {
 }
 
 
-def evidence_surface(
+def draw_evidence_surface(
     surface: ArrayLike,
     first: ArrayLike,
     second: ArrayLike | None = None,
@@ -102,7 +97,7 @@ def evidence_surface(
     --------
     >>> import numpy as np
     >>> grid = np.linspace(-1, 1, 5)
-    >>> figure = evidence_surface(-(grid[:, None] ** 2) - grid**2, grid, grid, best=(0, 0))
+    >>> figure = draw_evidence_surface(-(grid[:, None] ** 2) - grid**2, grid, grid, best=(0, 0))
     >>> figure.axes[0].get_xlabel()
     'log scale'
     """
@@ -172,12 +167,12 @@ def weight_summary(weight: ArrayLike, deviation: ArrayLike, n_shown: int = 40) -
     return figure
 
 
-def evidence_path(paths: Sequence[ArrayLike], labels: Sequence[Any] | None = None) -> Figure:
+def draw_evidence_path(paths: Sequence[ArrayLike], labels: Sequence[Any] | None = None) -> Figure:
     """Draw the log evidence after every move or update, one line per machine.
 
     Examples
     --------
-    >>> figure = evidence_path([[-9.996, -4.860, -4.809]], labels=["age"])
+    >>> figure = draw_evidence_path([[-9.996, -4.860, -4.809]], labels=["age"])
     >>> len(figure.axes[0].lines)
     1
     """
@@ -193,7 +188,9 @@ def evidence_path(paths: Sequence[ArrayLike], labels: Sequence[Any] | None = Non
     return figure
 
 
-def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sample") -> Figure:
+def draw_relevance(
+    alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sample"
+) -> Figure:
     """Draw which samples or voxels are relevant, by the standard deviation 1/√α of their weights.
 
     Parameters
@@ -209,7 +206,7 @@ def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sam
 
     Examples
     --------
-    >>> figure = relevance([1.0, 4.0], [3, 17], 40)
+    >>> figure = draw_relevance([1.0, 4.0], [3, 17], 40)
     >>> figure.axes[0].get_title()
     '2 of 40 samples relevant'
     """
@@ -262,7 +259,7 @@ def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None
         return _draw_relevance(model)
     theta = np.atleast_2d(model.theta_)[0]
     steps = theta[0] + np.linspace(-3.0, 3.0, 25)
-    curve = evidence_surface(
+    curve = draw_evidence_surface(
         model.evidence_surface(steps), steps, best=theta, names=("log of the kernel's scale", "")
     )
     shown = [Picture("Evidence for the scale of the kernel", curve, EVIDENCE)]
@@ -286,8 +283,8 @@ def _draw_relevance(model: Any) -> list[Picture]:
     what = "voxel" if model.basis == "voxels" else "scan"
     total = model.n_features_in_ if what == "voxel" else len(model.design_)
     labels = model.classes_ if several else None
-    relevant = relevance(model.alpha_, model.relevance_, total, what)
+    relevant = draw_relevance(model.alpha_, model.relevance_, total, what)
     return [
-        Picture("Evidence after every move", evidence_path(paths, labels), MOVES),
+        Picture("Evidence after every move", draw_evidence_path(paths, labels), MOVES),
         Picture(f"Relevant {what}s", relevant, RELEVANT.format(what=what)),
     ]
