@@ -25,7 +25,7 @@ def translate(app, what, name, obj, options, lines):
 
 
 def module_text(lines):
-    """Return the first paragraph as prose and all that follows as it stands."""
+    """Return the first paragraph as prose and all that follows line by line."""
     end = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
     rest = lines[end:]
     if not any(line.strip() for line in rest):

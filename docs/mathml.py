@@ -9,7 +9,7 @@ from sphinx.errors import ExtensionError
 
 
 def convert(tex, as_block):
-    """Return the MathML of a formula; one that cannot be told stops the build."""
+    """Return the MathML of a formula; one that cannot be converted stops the build."""
     # Brackets of a given size are for print; these grow with what they hold.
     fenced = re.sub(r"\\[Bb]igg?(?=[\[(])", r"\\left", tex)
     fenced = re.sub(r"\\[Bb]igg?(?=[\])])", r"\\right", fenced)

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from voxprior import SpatialBoostingClassifier
 from voxprior.report.maps import draw_maps
-from voxprior.report.pictures.boosting import selection_frequency
+from voxprior.report.pictures.boosting import draw_selection_frequency
 from voxprior.simulate import blobs
 from voxprior.validation import FewShotSplit, cross_validate
 
@@ -69,4 +69,4 @@ for name, values in list(maps.items())[1:]:
 # highest, in the slice where that happens most.
 
 stability = model.selection_frequency(data.X, data.y, n_bootstraps=10, size=60, random_state=0)
-stable = selection_frequency(stability, data.space, n_bootstraps=10)
+stable = draw_selection_frequency(stability, data.space, n_bootstraps=10)

@@ -20,7 +20,7 @@ from sklearn.metrics import log_loss
 
 from voxprior import GPClassifier
 from voxprior.report.maps import draw_maps
-from voxprior.report.pictures.gaussian import evidence_surface
+from voxprior.report.pictures.gaussian import draw_evidence_surface
 from voxprior.simulate import smooth_maps
 
 data = smooth_maps((14, 14, 8), n_samples=500, n_classes=3, strength=4, random_state=0)
@@ -57,7 +57,7 @@ axes[0].set_ylabel("true probability")
 model = models["Gaussian process"]
 best = model.theta_[0]
 log_scale = best + np.linspace(-3, 3, 25)
-evidence = evidence_surface(model.evidence_surface(log_scale), log_scale, best=best)
+evidence = draw_evidence_surface(model.evidence_surface(log_scale), log_scale, best=best)
 
 # %%
 # What the model used for class 0. Weights tell which combination of voxels decides; the pattern

@@ -16,7 +16,7 @@ import numpy as np
 
 from voxprior import GPClassifier, RVMClassifier
 from voxprior.report import draw_maps
-from voxprior.report.pictures.gaussian import evidence_path, relevance
+from voxprior.report.pictures.gaussian import draw_evidence_path, draw_relevance
 from voxprior.simulate import blobs
 from voxprior.validation import FewShotSplit, cross_validate
 
@@ -53,5 +53,5 @@ slices = draw_maps(data.space, {"truth": data.truth["signal"], "weights": weight
 # precision is set anew, or it is let go.
 
 samples = RVMClassifier().fit(data.X, data.y)
-path = evidence_path([samples.evidence_path_])
-kept = relevance(samples.alpha_, samples.relevance_, len(data.y))
+path = draw_evidence_path([samples.evidence_path_])
+kept = draw_relevance(samples.alpha_, samples.relevance_, len(data.y))

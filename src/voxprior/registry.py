@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -48,7 +49,8 @@ class Model:
     role : {"family", "recipe", "baseline"}
         A family, a pipeline around one, or a model of scikit-learn that knows nothing of brains.
     pictures : str or None
-        Module that draws it: ``draw(model, X, y, space)`` and ``LEGENDS`` of its maps.
+        Module that draws it: ``draw(model, X, y, space)`` and ``LEGENDS`` of its maps, either or
+        both, see `voxprior.report.pictures`.
     docs : str or None
         Page of the documentation, relative to its root.
     settings : dict
@@ -123,23 +125,19 @@ class Model:
         }
 
 
-def _family(
-    name: str,
-    module: str,
-    estimator: str,
-    kind: str,
-    prior: str,
-    words: str,
-    pictures: bool = True,
-) -> Model:
-    """Describe a family of this package; `module` is its name in models, pictures and docs."""
+def _family(name: str, module: str, estimator: str, kind: str, prior: str, words: str) -> Model:
+    """Describe a family of this package; `module` is its name in models, pictures and docs.
+
+    It has pictures where there is a file of that name among them.
+    """
+    drawn = (Path(__file__).parent / "report" / "pictures" / f"{module}.py").exists()
     return Model(
         name,
         f"voxprior.models.{module}:{estimator}",
         kind,
         prior,
         words,
-        pictures=f"voxprior.report.pictures.{module}" if pictures else None,
+        pictures=f"voxprior.report.pictures.{module}" if drawn else None,
         docs=f"families/{module}",
     )
 

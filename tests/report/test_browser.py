@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from voxprior import VoxelSpace
+from voxprior.images import ImageSpace
+from voxprior.report import make_report
 from voxprior.report.page import Report
 from voxprior.report.summary import summarize
 from voxprior.validation import cross_validate
@@ -122,3 +125,49 @@ def test_nothing_sticks_out_of_the_page(page, width):
         assert page.execute_script("return document.documentElement.scrollWidth") <= width
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+# ---------------------------------------------------------------- the interactive viewer
+
+
+@pytest.fixture
+def viewer(browser, tmp_path):
+    """The interactive viewer of a map, opened as a reader opens it."""
+    rng, space = np.random.default_rng(0), VoxelSpace.grid((6, 5, 4), 3 * np.eye(4))
+    y = np.repeat(["face", "house"], 10)
+    X = rng.normal(size=(20, 120)) + (y == "house")[:, None] * (np.arange(120) < 20)
+    result = cross_validate(LogisticRegression(), X, y, cv=4)
+    model = LogisticRegression().fit(X, y)
+    path = make_report(model, ImageSpace(space), result).save(tmp_path / "report.html")
+    browser.get(path.as_uri())
+    browser.find_element("tag name", "summary").click()
+    frame = browser.find_element("tag name", "iframe")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", frame)
+    browser.switch_to.frame(frame)
+    yield browser
+    browser.switch_to.default_content()
+
+
+def coloured(viewer):
+    """Pixels of each colour in the viewer's canvas; neither white nor grey."""
+    return viewer.execute_script(
+        "const c = document.querySelector('canvas'), seen = {};"
+        "const d = c ? c.getContext('2d').getImageData(0, 0, c.width, c.height).data : [];"
+        "for (let i = 0; i < d.length; i += 4) {"
+        "  if (Math.max(d[i], d[i+1], d[i+2]) - Math.min(d[i], d[i+1], d[i+2]) < 20) continue;"
+        "  const key = [d[i], d[i+1], d[i+2]].join(); seen[key] = (seen[key] || 0) + 1; }"
+        "return seen"
+    )
+
+
+def test_the_viewer_draws_the_map_and_follows_a_click(viewer):
+    wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(viewer, 20)
+    before = wait.until(coloured)
+    assert len(before) > 10
+    viewer.execute_script(
+        "const c = document.querySelector('canvas'), r = c.getBoundingClientRect();"
+        "c.dispatchEvent(new MouseEvent('click', {bubbles: true,"
+        " clientX: r.x + 0.1 * r.width, clientY: r.y + 0.6 * r.height}))"
+    )
+    wait.until(lambda _: coloured(viewer) != before)
+    assert viewer.get_log("browser") == []

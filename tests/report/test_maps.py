@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from voxprior import VoxelSpace
-from voxprior.report.maps import choose_slices, colours_of, draw_maps, place_name
+from voxprior.report.maps import choose_slices, colors_of, draw_maps, place_name
 
 
 def test_slices_show_where_the_weight_is():
@@ -34,7 +34,7 @@ def test_every_space_can_be_drawn(space, tmp_path):
 
 
 def test_no_map_is_an_error():
-    with pytest.raises(ValueError, match=r"At least one map"):
+    with pytest.raises(ValueError, match=r"maps is empty\. Expected at least one map"):
         draw_maps(VoxelSpace.grid((2, 2)), {})
 
 
@@ -76,14 +76,14 @@ def test_sides_are_not_told_where_they_are_not_known():
 
 
 def test_colours_follow_the_values():
-    both = colours_of(np.array([-1.0, 0, 3]))
+    both = colors_of(np.array([-1.0, 0, 3]))
     assert (both.norm.vmin, both.norm.vmax) == (-3, 3)
-    assert colours_of(np.array([0.0, 0.4, 3.1])).norm.vmin == 0
-    assert colours_of(np.array([9.9, 10.05])).norm.vmin == 9.9
-    assert colours_of(np.array([-2.5, -1.0])).norm.vmax == 0
-    assert colours_of(np.array([0.0, 2, 4])).ticks == [2, 3, 4]
+    assert colors_of(np.array([0.0, 0.4, 3.1])).norm.vmin == 0
+    assert colors_of(np.array([9.9, 10.05])).norm.vmin == 9.9
+    assert colors_of(np.array([-2.5, -1.0])).norm.vmax == 0
+    assert colors_of(np.array([0.0, 2, 4])).ticks == [2, 3, 4]
     for unusual in (np.zeros(3), np.full(3, np.nan), np.full(3, -2.5), np.full(3, 0.5)):
-        found = colours_of(unusual)
+        found = colors_of(unusual)
         assert found.norm.vmin < found.norm.vmax
 
 

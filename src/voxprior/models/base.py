@@ -63,7 +63,12 @@ class VoxelEstimator(BaseEstimator):
 
 
 class VoxelTransformer(TransformerMixin, VoxelEstimator):
-    """A `VoxelEstimator` that prepares scans for a model."""
+    """A `VoxelEstimator` that prepares scans for a model.
+
+    ``words`` says what it does, for a methods section: "after ...".
+    """
+
+    words: ClassVar[str] = ""
 
 
 class VoxelModel(VoxelEstimator, metaclass=ABCMeta):

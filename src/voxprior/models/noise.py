@@ -153,6 +153,7 @@ class NoiseWhitening(OneToOneFeatureMixin, VoxelTransformer):
     True
     """
 
+    words = "whitening by a noise covariance learned without labels"
     _parameter_constraints: ClassVar[dict] = {
         "space": [VoxelSpace, None],
         "volumes": ["array-like", None],

@@ -5,26 +5,25 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.pipeline import Pipeline
 
 from voxprior.images import ImageSpace
 from voxprior.registry import model_of
 from voxprior.report.figures import as_image
-from voxprior.report.legends import LINEAR, legend_of
 from voxprior.report.maps import (
     BACKGROUND,
     BOTH_SIGNS,
     ONE_SIGN,
     draw_maps,
     is_constant,
-    millimetres,
+    millimeters,
 )
 from voxprior.report.page import Report
-from voxprior.report.pictures import Picture
+from voxprior.report.pictures import LINEAR_LEGENDS, Picture, legend_of
 from voxprior.report.summary import summarize
 from voxprior.space import VoxelSpace
 from voxprior.validation import Result
@@ -59,11 +58,11 @@ def make_report(
         Further arguments of `summarize`.
     """
     done: dict[str, dict[str, Any]] = {
-        "Data": {"values a scan": _values(images, result)},
+        "Data": {"n_features": _n_values(images, result)},
         "Preprocessing": _preprocessing(images),
         "Model": _described(model),
     }
-    for section, items in dict(parts.pop("done", {})).items():
+    for section, items in parts.pop("done", {}).items():
         done[section] = done.get(section, {}) | dict(items)
     pictures = [] if training is None else family_pictures(model, *training, images.space)
     pictures += parts.pop("pictures", ())
@@ -73,12 +72,7 @@ def make_report(
 
 # ---------------------------------------------------------------- what was done
 
-# Steps before the decoder that are told nowhere else.
-STEPS = {
-    "NoiseWhitening": "whitening by a noise covariance learned without labels",
-    "TimeAverage": "averaging over time",
-}
-STANDARDISING = {
+STANDARDIZING = {
     "run": "every voxel by its mean and deviation over the run (so a whole run is predicted at a "
     "time)",
     "baseline": "every voxel by its mean and deviation over the rest volumes of the run (so a "
@@ -100,15 +94,15 @@ def _preprocessing(images: ImageSpace) -> dict[str, Any]:
         "voxels": _place(images.space),
         "smoothing": f"{images.smoothing_fwhm:g} mm FWHM" if images.smoothing_fwhm else "none",
         "temporal cleaning": ", ".join(steps) or "none",
-        "standardising": STANDARDISING.get(images.standardize, images.standardize),
+        "standardising": STANDARDIZING.get(images.standardize, images.standardize),
         "notes": "; ".join(images.notes) or None,
     }
 
 
-def _values(images: ImageSpace, result: Result) -> str | None:
+def _n_values(images: ImageSpace, result: Result) -> int | None:
     """How many values a scan has, without the covariates that follow them."""
-    n, voxels = result.settings.get("n_features"), images.space.n_voxels
-    return None if not n else f"{n - n % voxels:,}"
+    n = result.settings.get("n_features")
+    return n - n % images.space.n_voxels if n else None
 
 
 def _place(space: VoxelSpace) -> str:
@@ -124,23 +118,16 @@ def _place(space: VoxelSpace) -> str:
 
 def _described(model: Any) -> dict[str, str]:
     """The model by the names of its steps, and in words where its family has some."""
-    steps = [type(step).__name__ for step in _steps(model)]
-    registered = model_of(_steps(model)[-1])
-    found = {"estimator": ", then ".join(steps)}
+    *before, final = _steps(model)
+    found = {"estimator": ", then ".join(type(step).__name__ for step in (*before, final))}
+    registered = model_of(final)
     if registered is None or not registered.words:
         return found
-    words = registered.words
-    before = " and ".join(STEPS[name] for name in steps[:-1] if name in STEPS)
-    return {"decoder": f"{words}, after {before}" if before else words} | found
+    told = " and ".join(step.words for step in before if getattr(step, "words", ""))
+    return {"decoder": f"{registered.words}, after {told}" if told else registered.words} | found
 
 
 # ---------------------------------------------------------------- pictures and maps
-
-
-def _drawing(final: Any) -> ModuleType | None:
-    """Module that draws what the family of an estimator defines; None where there is none."""
-    registered = model_of(final)
-    return None if registered is None else registered.drawing()
 
 
 def family_pictures(
@@ -152,18 +139,25 @@ def family_pictures(
     features are.
     """
     *before, final = _steps(model)
-    drawing = _drawing(final)
-    if drawing is None:
+    draw = _of_family(final, "draw", None)
+    if draw is None:
         return []
     for step in before:
         X = step.transform(X)
-    return list(drawing.draw(final, X, y, space)) if hasattr(drawing, "draw") else []
+    return list(draw(final, X, y, space))
+
+
+def _of_family(final: Any, name: str, otherwise: Any) -> Any:
+    """What the family's pictures module has by a name; families need not have a module or name."""
+    registered = model_of(final)
+    module = None if registered is None else registered.drawing()
+    return getattr(module, name, otherwise)
 
 
 def _shown_maps(images: ImageSpace, model: Any) -> list[dict[str, Any]]:
     """Maps with what they show; one that is zero everywhere is said to be empty, not drawn."""
     final = _steps(model)[-1]
-    legends = getattr(_drawing(final), "LEGENDS", LINEAR)
+    legends = _of_family(final, "LEGENDS", LINEAR_LEGENDS)
     shown: list[dict[str, Any]] = []
     for number, (name, values) in enumerate(model_maps(model).items()):
         values = np.asarray(values, dtype=float)
@@ -193,7 +187,7 @@ def _viewer(images: ImageSpace, values: np.ndarray) -> str:
     # The mask in grey; the viewer scales it by its extremes, so two voxels must be black and white.
     ground = np.full(images.space.n_voxels, BACKGROUND)
     ground[[0, -1]] = 1e-3, 1.0
-    places, signed = millimetres(images.space), bool((values < 0).any())
+    places, signed = millimeters(images.space), bool((values < 0).any())
     with warnings.catch_warnings():  # of a threshold that hides zeros only: that is meant
         warnings.filterwarnings("ignore", "Threshold given was", UserWarning)
         html = view_img(
@@ -235,9 +229,18 @@ def _led_back(values: np.ndarray, steps: Sequence[Any]) -> np.ndarray:
             full = np.zeros(len(step.get_support()))
             full[step.get_support()] = values
             values = full
-        elif type(step).__module__.startswith("sklearn.decomposition"):
+        elif _projects(step):
             values = values @ step.components_
     return values
+
+
+def _projects(step: Any) -> bool:
+    """Whether a step's output are the scans' parts along its components, as those of PCA are.
+
+    Components of a kernel map are scans, not directions.
+    """
+    own_outputs = isinstance(step, ClassNamePrefixFeaturesOutMixin)
+    return own_outputs and hasattr(step, "components_") and not hasattr(step, "kernel")
 
 
 def _steps(model: Any) -> list[Any]:

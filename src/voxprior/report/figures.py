@@ -1,7 +1,8 @@
 """Figures of a Result: what the scores, probabilities and errors look like.
 
 Each function takes plain numbers and returns a matplotlib Figure that belongs to no window;
-`as_image` turns one into text that a page can hold.
+`as_image` turns one into text that a page can hold. All figures of a report are made by `blank`
+or `panels`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from voxprior.report.scores import score_name
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -21,9 +24,7 @@ if TYPE_CHECKING:
     from voxprior.decision.curves import Reliability
 
 SIZE = (4.4, 3.5)
-
-
-# On the page, pixels an inch; and the width in inches above which a figure gets a row of its own.
+# On the page, pixels per inch; and the width in inches above which a figure gets a row of its own.
 PIXELS, WIDE = 88, 6.0
 
 
@@ -49,10 +50,46 @@ def as_image(figure: Figure, dpi: int = 150) -> dict[str, Any]:
     }
 
 
-def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+def blank(width: float, height: float) -> Figure:
+    """Make an empty figure of a size in inches that belongs to no window."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def panels(
+    count: int, width: float, height: float, *, across: int | None = None, margin: float = 0.0
+) -> tuple[Figure, list[Axes]]:
+    """Make panels side by side, and below each other where there are more than fit across.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    width, height : float
+        Of each, in inches.
+    across : int, optional
+        Most of them in a row; without it they are all in one.
+    margin : float
+        Width to add to the figure, for instance for a colour bar.
+
+    Examples
+    --------
+    >>> figure, axes = panels(5, 3.0, 2.0, across=4)
+    >>> len(axes), figure.get_size_inches()
+    (5, array([12.,  4.]))
+    """
+    columns = count if across is None else min(count, across)
+    rows = -(-count // columns)
+    figure = blank(width * columns + margin, height * rows)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for spare in grid[count:]:
+        spare.set_axis_off()
+    return figure, list(grid[:count])
+
+
+def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    figure = blank(*size)
     ax = figure.add_subplot()
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.spines[["top", "right"]].set_visible(False)
@@ -60,10 +97,10 @@ def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[F
 
 
 def fold_scores(scores: pd.DataFrame, name: str, chance: float | None) -> Figure:
-    """One dot a fold, and the mean."""
+    """One dot per fold, and the mean."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, ax = _axes("fold", name.replace("_", " "))
+    figure, ax = _axes("fold", score_name(name))
     values = scores[name].to_numpy(dtype=float)
     ax.plot(scores["fold"], values, "o", color="C0", clip_on=False)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -143,16 +180,16 @@ def predicted_against_true(truth: np.ndarray, predicted: np.ndarray) -> Figure:
 
 def null_distribution(null: np.ndarray, observed: float, p: float, name: str) -> Figure:
     """Scores under relabelling, and the score that was observed."""
-    figure, ax = _axes(name.replace("_", " "), "relabellings")
+    figure, ax = _axes(score_name(name), "relabellings")
     ax.hist(null, bins=min(30, max(5, len(np.unique(null)))), color="0.75")
     ax.axvline(observed, color="C3", label=f"observed {observed:.3f}, p = {p:.3g}")
     ax.legend(frameon=False)
     return figure
 
 
-def learning_curve(table: pd.DataFrame, score: str, chance: float | None) -> Figure:
-    """Score by training scans a class, one line a decoder."""
-    figure, ax = _axes("training scans a class", score.replace("_", " "), size=(6.2, 4))
+def scores_by_size(table: pd.DataFrame, score: str, chance: float | None) -> Figure:
+    """Score by training scans per class, one line per decoder."""
+    figure, ax = _axes("training scans per class", score_name(score), size=(6.2, 4))
     for model, part in table.groupby("estimator", sort=False):
         line = part.groupby("n_per_class")[score].agg(["mean", "sem"])
         ax.errorbar(

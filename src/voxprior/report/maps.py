@@ -9,7 +9,7 @@ are in different units.
 |---|---|
 | of both signs | red and blue around zero |
 | of one sign | light to dark, from zero where the map comes near it |
-| few whole numbers, none below zero | one colour a number |
+| few whole numbers, none below zero | one colour per number |
 | zero, where no value is below | the grey of the mask |
 """
 
@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from voxprior.errors import InputError, option
+from voxprior.report.figures import blank
 from voxprior.space import VoxelSpace
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ MOST_NUMBERS = 10
 CONSTANT = 1e-3
 
 
-class Colours(NamedTuple):
+class Colors(NamedTuple):
     """How the values of one map are coloured."""
 
     cmap: str | Colormap
@@ -57,7 +59,7 @@ class Axial(NamedTuple):
 def draw_maps(
     space: VoxelSpace, maps: Mapping[str, np.ndarray], n_slices: int = 6, unit: str = ""
 ) -> Figure:
-    """Draw maps below each other, one row a map.
+    """Draw maps below each other, one row per map.
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ def draw_maps(
     True
     """
     if not maps:
-        raise ValueError("At least one map was expected. Got none.")
+        raise InputError(f"{option('maps')} is empty", expected="at least one map by its name")
     maps = {name: np.asarray(values, dtype=float) for name, values in maps.items()}
     if space.kind == "volume":
         return _slices(space, maps, n_slices, unit)
@@ -89,7 +91,7 @@ def draw_maps(
 # ---------------------------------------------------------------- colours
 
 
-def colours_of(values: np.ndarray) -> Colours:
+def colors_of(values: np.ndarray) -> Colors:
     """Choose colours by what the values are: of both signs, of one, or few whole numbers."""
     import matplotlib
     from matplotlib.colors import BoundaryNorm, ListedColormap, Normalize
@@ -98,18 +100,18 @@ def colours_of(values: np.ndarray) -> Colours:
     low, high = (float(finite.min()), float(finite.max())) if finite.any() else (0.0, 1.0)
     if low < 0 < high:
         top = max(-low, high)
-        return Colours(BOTH_SIGNS, Normalize(-top, top))
+        return Colors(BOTH_SIGNS, Normalize(-top, top))
     numbers = np.unique(finite[finite > 0])
     if low >= 0 and high <= MOST_NUMBERS and len(numbers) and (numbers == np.round(numbers)).all():
         steps = np.arange(numbers[0], high + 1)
         shades = matplotlib.colormaps[ONE_SIGN](np.linspace(1, 0.35, len(steps))[::-1])
         bounds = np.append(steps, high + 1) - 0.5
-        return Colours(ListedColormap(shades), BoundaryNorm(bounds, len(steps)), list(steps))
+        return Colors(ListedColormap(shades), BoundaryNorm(bounds, len(steps)), list(steps))
     if is_constant(values):
-        return Colours(ONE_SIGN, Normalize(min(low, 0.0), max(high, 0.0)))
+        return Colors(ONE_SIGN, Normalize(min(low, 0.0), max(high, 0.0)))
     if high > 0:  # a narrow range far from zero would be one colour if drawn from zero
-        return Colours(ONE_SIGN, Normalize(low if low > high / 2 else 0.0, high))
-    return Colours(f"{ONE_SIGN}_r", Normalize(low, high if high < low / 2 else 0.0))
+        return Colors(ONE_SIGN, Normalize(low if low > high / 2 else 0.0, high))
+    return Colors(f"{ONE_SIGN}_r", Normalize(low, high if high < low / 2 else 0.0))
 
 
 def is_constant(values: np.ndarray) -> bool:
@@ -121,7 +123,7 @@ def is_constant(values: np.ndarray) -> bool:
 # ---------------------------------------------------------------- volumes
 
 
-def millimetres(space: VoxelSpace | None) -> np.ndarray | None:
+def millimeters(space: VoxelSpace | None) -> np.ndarray | None:
     """Places of the voxels of a volume in millimetres, (V, 3); None where they are not known."""
     if space is None or space.kind != "volume" or space.affine is None:
         return None
@@ -134,7 +136,7 @@ def place_name(feature: int, space: VoxelSpace | None) -> str:
     >>> place_name(5, VoxelSpace.grid((2, 2, 2), 3 * np.eye(4)))
     'at (3, 0, 3) mm'
     """
-    places = millimetres(space)
+    places = millimeters(space)
     if places is None:
         return f"number {feature}"
     x, y, z = (f"{round(value)}".replace("-", "−") for value in places[feature % len(places)])
@@ -151,8 +153,8 @@ def axial(space: VoxelSpace, values: np.ndarray, fill: float = 0.0) -> Axial:
     turn = io_orientation(space.affine)
     affine = space.affine @ inv_ornt_aff(turn, volume.shape)
     turned = apply_orientation(volume, turn)
-    centre = (np.array(turned.shape[:2]) - 1) / 2
-    places = [(*centre, z, 1.0) for z in range(turned.shape[2])]
+    center = (np.array(turned.shape[:2]) - 1) / 2
+    places = [(*center, z, 1.0) for z in range(turned.shape[2])]
     sizes = np.linalg.norm(affine[:3, :3], axis=0)
     return Axial(turned, (np.array(places) @ affine.T)[:, 2], float(sizes[1] / sizes[0]))
 
@@ -171,7 +173,7 @@ def slice_name(volume: Axial, z: int) -> str:
     return f"z = {volume.heights[z]:.0f} mm".replace("-0 mm", "0 mm").replace("-", "−")
 
 
-def draw_slice(ax: Axes, inside: Axial, volume: Axial, z: int, colours: Colours) -> Any:
+def draw_slice(ax: Axes, inside: Axial, volume: Axial, z: int, colors: Colors) -> Any:
     """Draw one axial slice, seen from above, over the outline of the mask."""
     from matplotlib.colors import ListedColormap
 
@@ -181,12 +183,12 @@ def draw_slice(ax: Axes, inside: Axial, volume: Axial, z: int, colours: Colours)
     values = volume.values[:, :, z].T
     if not (volume.values < 0).any():
         values = np.where(values == 0, np.nan, values)
-    picture = ax.imshow(values, cmap=colours.cmap, norm=colours.norm, **shape)
+    drawn = ax.imshow(values, cmap=colors.cmap, norm=colors.norm, **shape)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     across, along = _extent(inside)
     ax.set(xlim=(across[0] - 1.5, across[1] + 1.5), ylim=(along[0] - 1.5, along[1] + 1.5))
-    return picture
+    return drawn
 
 
 def _extent(inside: Axial) -> list[tuple[int, int]]:
@@ -210,24 +212,20 @@ def mark_sides(ax: Axes) -> None:
 
 
 def _slices(space: VoxelSpace, maps: dict[str, np.ndarray], n_slices: int, unit: str) -> Figure:
-    from matplotlib.figure import Figure
-
     inside = axial(space, np.ones(space.n_voxels))
     first = np.nan_to_num(np.abs(next(iter(maps.values()))))
     chosen = choose_slices(axial(space, first).values, inside.values > 0, n_slices)
     width = 2.8 if len(chosen) < 3 else 1.6
     height = max(1.2, 0.2 + 0.92 * width * _tallness(inside))
     size = (width * len(chosen) + 1.6, height * len(maps) + 0.3)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = blank(*size)
     grid = figure.subplots(len(maps), len(chosen), squeeze=False)
     for axes, (name, values) in zip(grid, maps.items()):
-        volume, colours = axial(space, values, fill=np.nan), colours_of(values)
+        volume, colors = axial(space, values, fill=np.nan), colors_of(values)
         for ax, z in zip(axes, chosen):
-            picture = draw_slice(ax, inside, volume, z, colours)
+            drawn = draw_slice(ax, inside, volume, z, colors)
         axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
-        figure.colorbar(
-            picture, ax=list(axes), shrink=0.8, pad=0.02, label=unit, ticks=colours.ticks
-        )
+        figure.colorbar(drawn, ax=list(axes), shrink=0.8, pad=0.02, label=unit, ticks=colors.ticks)
     for ax, z in zip(grid[0], chosen):
         ax.set_title(slice_name(inside, z), fontsize="small")
     if inside.heights is not None:
@@ -244,26 +242,24 @@ def _as_volume(array: np.ndarray) -> np.ndarray:
 
 def _projections(space: VoxelSpace, maps: dict[str, np.ndarray], unit: str) -> Figure:
     """Orthogonal views of points or vertices, far ones drawn first."""
-    from matplotlib.figure import Figure
-
     views = [("side", 1, 2, 0), ("front", 0, 2, 1), ("top", 0, 1, 2)]
-    figure = Figure(figsize=(2.6 * len(views) + 1.2, 2.4 * len(maps)), layout="constrained")
+    figure = blank(2.6 * len(views) + 1.2, 2.4 * len(maps))
     grid = figure.subplots(len(maps), len(views), squeeze=False)
     size = float(np.clip(4e4 / space.n_voxels, 0.5, 40))
     for axes, (name, values) in zip(grid, maps.items()):
-        colours = colours_of(values)
+        colors = colors_of(values)
         for ax, (view, across, up, depth) in zip(axes, views):
             order = np.argsort(space.coordinates[:, depth])
             where = space.coordinates[order]
-            picture = ax.scatter(
+            drawn = ax.scatter(
                 where[:, across],
                 where[:, up],
                 c=values[order],
                 s=size,
-                cmap=colours.cmap,
-                norm=colours.norm,
+                cmap=colors.cmap,
+                norm=colors.norm,
             )
             ax.set(xticks=[], yticks=[], aspect="equal", title=view)
         axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
-        figure.colorbar(picture, ax=list(axes), shrink=0.8, label=unit, ticks=colours.ticks)
+        figure.colorbar(drawn, ax=list(axes), shrink=0.8, label=unit, ticks=colors.ticks)
     return figure

@@ -1,15 +1,12 @@
 """From a Result to a plain dictionary that says everything the page shows.
 
-The dictionary holds Python's own types only, so it is also the machine-readable report. What was
-done follows the COBIDAS items (data, preprocessing, model, hyper-parameters, split, metric,
-inference, software), once as tables and once as a paragraph to paste. No date and no duration is
-in it: the same run gives the same page.
+The dictionary holds Python's own types only, so it is also the machine-readable report. No date
+and no duration is in it: the same run gives the same page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from itertools import takewhile
 from typing import Any
 
@@ -22,18 +19,19 @@ from voxprior.decision import (
     risk_coverage_curve,
 )
 from voxprior.report import figures
-from voxprior.report.methods import methods_paragraph, permutation_sentence
+from voxprior.report.methods import (
+    fact_tables,
+    gather_facts,
+    methods_paragraph,
+    permutation_sentence,
+)
 from voxprior.report.pictures import Picture
-from voxprior.validation import LearningCurve, PermutationResult, Result, interval
+from voxprior.report.scores import Score, chance_level, scores_of
+from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.result import plain
 
-SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
-NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
-SMALL_IS_GOOD = ("log_loss", "brier", "mae", "mse")
 # Columns of the predictions as the page calls them; p_<class> becomes P(<class>).
 COLUMNS = {"y_true": "truth", "y_pred": "prediction"}
-# Parameters of pipelines that say nothing beyond their parts, and the space, told with the data.
-UNTOLD = ("space", "steps", "memory", "verbose", "transform_input", "copy", "copy_X")
 UNDECIDED = "undecided"
 
 
@@ -59,7 +57,8 @@ def summarize(
     title : str
         Heading of the page.
     done : mapping of section to mapping of item to value
-        What the caller knows beyond the result: data, preprocessing and the like.
+        What the caller knows beyond the result: data, preprocessing and the like. An item is called
+        as the reader shall see it, or as in ``result.settings``, whose value it then replaces.
     maps : sequence of dict
         ``name``, ``caption``, ``image`` (data URI; none for an empty map) and, if any, ``viewer``
         (HTML).
@@ -72,24 +71,24 @@ def summarize(
     beside : sequence of dict
         Tables shown with the scores: ``caption``, ``columns``, ``rows``.
     learning : LearningCurve, optional
-        Scores by training scans a class.
+        Scores by training scans per class.
     caution : str
         What to keep in mind when reading the scores, in a sentence below them.
     """
-    sections = _done(result, done or {}, permutation)
-    rows = _score_rows(result)
+    facts = gather_facts(result, done, permutation)
+    scores = scores_of(result)
     summary: dict[str, Any] = {
         "title": title,
-        "software": {package: version(package) for package in SOFTWARE},
+        "software": facts["Software"],
         "incomplete": None if result.complete else _incomplete(result),
-        "headline": _headline(result, rows[0], permutation) | {"caution": caution},
-        "scores": rows,
+        "headline": _headline(result, scores[0], permutation) | {"caution": caution},
+        "scores": [score.row() for score in scores],
         "beside": list(beside),
         "audit": [finding.to_dict() for finding in result.findings],
         "predictions": _predictions(result, names),
         "maps": list(maps),
-        "done": sections,
-        "methods": methods_paragraph(result, sections, rows[0], permutation),
+        "done": fact_tables(facts),
+        "methods": methods_paragraph(result, facts, scores[0], permutation),
         "classes": [], "priors": [], "probabilities": [], "truth": [], "confusion": [],
     }  # fmt: skip
     if result.task == "classification" and result.has_probabilities:
@@ -106,59 +105,20 @@ def _shown(drawn: Sequence[Picture]) -> list[dict[str, Any]]:
     ]
 
 
-# ---------------------------------------------------------------- scores
-
-
-def chance_level(result: Result, score: str) -> float | None:
-    """Score of a decoder that ignores the images: it states the class frequencies, or the mean."""
-    if result.task == "regression":
-        truth = result.predictions.drop_duplicates("sample")["y_true"].to_numpy(float)
-        return {"r2": 0.0, "mae": float(np.abs(truth - truth.mean()).mean())}.get(score)
-    share = result.predictions.drop_duplicates("sample")["y_true"].value_counts(normalize=True)
-    return {
-        "accuracy": float(share.max()),
-        "balanced_accuracy": 1 / len(result.classes),
-        "auc": 0.5,
-        "log_loss": float(-(share * np.log(share)).sum()),
-        "brier": float(0.5 * (1 - (share**2).sum())),
-    }.get(score)
-
-
-def _score_rows(result: Result) -> list[dict[str, Any]]:
-    rows = []
-    for name in result.score_names:
-        found = interval(result, name)
-        chance = chance_level(result, name)
-        rows.append(
-            {
-                "key": name,
-                "name": NAMES.get(name, name.replace("_", " ")),
-                "better": "lower" if name in SMALL_IS_GOOD else "higher",
-                "mean": _number(found.estimate),
-                "interval": "-"
-                if found.method == "none"
-                else f"{found.low:.3f} to {found.high:.3f}",
-                "method": found.reason if found.method == "none" else found.method,
-                "chance": "-" if chance is None else _number(chance),
-            }
-        )
-    return rows
-
-
-def _number(value: float) -> str:
-    return "-" if value is None or not np.isfinite(value) else f"{value:.3f}"
+# ---------------------------------------------------------------- the headline
 
 
 def _headline(
-    result: Result, row: Mapping[str, str], permutation: PermutationResult | None
+    result: Result, score: Score, permutation: PermutationResult | None
 ) -> dict[str, str]:
-    text = f"{row['name'][0].upper()}{row['name'][1:]} {row['mean']}{_counted(result, row['key'])}"
-    if row["interval"] != "-":
-        text += f", 95 % interval {row['interval']}"
+    name = score.name
+    text = f"{name[0].upper()}{name[1:]} {score.value}{_counted(result, score.key)}"
+    if score.has_interval:
+        text += f", 95 % interval {score.range}"
     else:
-        text += f", no interval ({row['method']})"
-    if row["chance"] != "-":
-        text += f", chance {row['chance']}"
+        text += f", no interval ({score.interval.reason})"
+    if score.chance is not None:
+        text += f", chance {score.chance:.3f}"
     return {"text": text + ".", "detail": permutation_sentence(permutation)}
 
 
@@ -212,7 +172,7 @@ def without_folder(names: Sequence[str]) -> list[str]:
 
 
 def _decisions(result: Result) -> dict[str, Any]:
-    """What the page's controls work on: one row of probabilities a scan, repeats averaged."""
+    """What the page's controls work on: one row of probabilities per scan, repeats averaged."""
     scans = _scans(result)
     counts = np.bincount(scans.code, minlength=len(result.classes))
     answer = scans.probabilities.argmax(axis=1)
@@ -261,7 +221,7 @@ def _figures(
         text = "Scores that the same test gives when labels are exchanged: what luck can do."
         drawn.append(Picture("Scores under relabelling", figures.null_distribution(*null), text))
     if learning is not None:
-        curve = figures.learning_curve(learning.table, first, chance)
+        curve = figures.scores_by_size(learning.table, first, chance)
         text = "Mean over random splits, with its standard error; dashed is chance."
         drawn.append(Picture("Learning curve", curve, text))
     return drawn
@@ -292,57 +252,3 @@ def _probability_figures(result: Result) -> list[Picture]:
             "Errors among the scans decided, when only the most certain ones are.",
         ),
     ]
-
-
-# ---------------------------------------------------------------- what was done
-
-
-def _done(
-    result: Result, known: Mapping[str, Mapping[str, Any]], permutation: PermutationResult | None
-) -> dict[str, dict]:
-    settings = result.settings
-    counts = ", ".join(f"{c}: {n}" for c, n in settings.get("class_counts", {}).items())
-    sections: dict[str, dict[str, Any]] = {
-        "Data": {
-            "scans": settings.get("n_samples"),
-            "values a scan": _thousands(settings.get("n_features")),
-            "classes": counts or None,
-            "groups (runs or subjects)": settings.get("n_groups"),
-        },
-        "Model": {"estimator": settings.get("estimator")},
-        "Hyper-parameters": _parameters(settings.get("parameters", {})),
-        "Validation": {
-            "split": settings.get("split", settings.get("cv")),
-            "splitter": settings.get("cv"),
-            "folds": settings.get("n_folds"),
-            "metric": result.score_names[0].replace("_", " "),
-            "seed": settings.get("random_state"),
-        },
-    }
-    if permutation is not None:
-        sections["Inference"] = {"permutation test": permutation_sentence(permutation)}
-    for section, items in known.items():
-        sections[section] = sections.get(section, {}) | dict(items)
-    sections["Software"] = {package: version(package) for package in SOFTWARE}
-    return {
-        name: {k: _said(v) for k, v in items.items() if v is not None and v != ""}
-        for name, items in sections.items()
-    }
-
-
-def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters worth reading: not the steps of a pipeline, whose own parameters are listed."""
-    parts = {name.partition("__")[0] for name in given if "__" in name}
-    told = {k: v for k, v in given.items() if k not in parts and k.split("__")[-1] not in UNTOLD}
-    return {k.replace("__", ": "): "none" if v is None else v for k, v in told.items()}
-
-
-def _thousands(number: int | None) -> str | None:
-    return None if number is None else f"{number:,}"
-
-
-def _said(value: Any) -> str:
-    """Numbers without the digits that only a computer means."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -3,9 +3,9 @@ import pytest
 
 from voxprior import SpatialBoostingClassifier, VoxelSpace
 from voxprior.report.pictures.boosting import (
+    draw_selection_frequency,
     importance_with_controls,
     objective_path,
-    selection_frequency,
 )
 
 
@@ -49,13 +49,13 @@ def test_an_empty_map_is_drawn_as_empty():
 def test_a_volume_shows_its_fullest_slice():
     frequency = np.zeros((2, 2, 3))
     frequency[1, 1, 2] = 0.5
-    figure = selection_frequency(frequency.ravel(), VoxelSpace.grid((2, 2, 3)), n_bootstraps=4)
+    figure = draw_selection_frequency(frequency.ravel(), VoxelSpace.grid((2, 2, 3)), n_bootstraps=4)
     np.testing.assert_array_equal(drawn(figure.axes[0]), frequency[..., 2].T)
     assert figure.axes[0].get_xlabel() == "slice 2"
     assert "4 bootstrap refits" in figure.axes[1].get_ylabel()
 
 
-def test_the_descent_has_a_line_a_problem_and_an_accuracy():
+def test_the_descent_has_a_line_per_problem_and_an_accuracy():
     figure = objective_path(np.array([[4.0, 3, 2], [4, 2, 1]]), np.array([0.5, 0.7]), ["a", "b"])
     assert [line.get_label() for line in figure.axes[0].lines] == ["a", "b"]
     np.testing.assert_array_equal(figure.axes[1].lines[0].get_xdata(), [1, 2])

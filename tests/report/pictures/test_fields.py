@@ -7,7 +7,6 @@ from voxprior import RandomFieldClassifier
 from voxprior.report.pictures.fields import (
     accuracy_histograms,
     connection_counts,
-    node_map,
     ratio_trajectories,
     stem_plot,
     two_circles,
@@ -72,7 +71,7 @@ def test_histograms_mark_means(tmp_path):
     assert drawn(figure, tmp_path)
 
 
-def test_trajectory_and_maps_of_a_fitted_field(rng, tmp_path):
+def test_trajectory_of_a_fitted_field(rng, tmp_path):
     X, y = rng.normal(size=(30, 27)), np.repeat(["a", "b"], 15)
     model = RandomFieldClassifier(n_nodes=9, gamma=1.0, compression=None).fit(X, y)
     path = model.trajectory(X[:4], "a", "b")
@@ -80,8 +79,4 @@ def test_trajectory_and_maps_of_a_fitted_field(rng, tmp_path):
     lines = figure.axes[0].lines
     assert len(lines) == 4 + 3
     np.testing.assert_allclose(lines[5].get_ydata(), path.limit.mean())
-    assert drawn(figure, tmp_path)
-    places = np.stack(np.meshgrid(*[np.arange(3)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-    figure = node_map(model.voxel_maps()["degree"], places, "degree")
-    assert len(figure.axes[0].collections[1].get_offsets()) == 9
     assert drawn(figure, tmp_path)

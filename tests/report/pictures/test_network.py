@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from voxprior.report.pictures.network import draw_frequencies, draw_network, draw_roc
+from voxprior.report.pictures.network import draw_frequencies, draw_network
 
 
 def texts(figure):
@@ -11,7 +11,7 @@ def texts(figure):
 
 
 @pytest.mark.parametrize("d", [0, 1, 5])
-def test_network_has_one_latent_state_a_parent(d, tmp_path):
+def test_network_has_one_latent_state_per_parent(d, tmp_path):
     equivalents = [list(range(i)) for i in range(d)]
     figure = draw_network(range(10, 10 + d), equivalents, -20.0 + np.arange(d + 1), "sex")
     words = texts(figure)
@@ -37,13 +37,3 @@ def test_frequencies_highlight_the_learned_network():
     assert [bar.get_height() for bar in right.patches] == [1.0, 0.6, 0.4]
     missing = draw_frequencies([1.0], [1.0], selected=-1)
     assert "no resample" in missing.axes[0].get_title()
-
-
-def test_roc_area_and_thresholds():
-    truth = np.array([0, 0, 1, 1, 1, 0])
-    figure = draw_roc(truth, np.array([0.1, 0.2, 0.9, 0.8, 0.7, 0.3]), "WM_Age")
-    assert figure.axes[0].get_title() == "WM_Age, AUC 1.00"
-    assert "0.90" in texts(figure)
-    curve = figure.axes[0].lines[1].get_xydata()
-    assert curve[0].tolist() == [0, 0]
-    assert curve[-1].tolist() == [1, 1]

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from voxprior.report.pictures.sharing import accuracy_bars, neighbouring_courses, shared_courses
+from voxprior.report.pictures.sharing import accuracy_bars, neighboring_courses, shared_courses
 from voxprior.space import VoxelSpace
 
 
-def test_neighbouring_courses_draws_the_voxel_and_its_likeliest_neighbours(rng, tmp_path):
+def test_neighboring_courses_draws_the_voxel_and_its_likeliest_neighbours(rng, tmp_path):
     space = VoxelSpace.grid((6, 6, 3))
     courses = rng.normal(size=(16, space.n_voxels))
     courses[:, 7] = 5 * courses[:, 8] + 0.01 * courses[:, 7]
-    figure = neighbouring_courses(courses, space.adjacency(), voxels=[7], interval=0.5)
+    figure = neighboring_courses(courses, space.adjacency(), voxels=[7], t_r=0.5)
     (panel,) = figure.axes
     np.testing.assert_allclose(panel.lines[-1].get_ydata(), courses[:, 7])
     np.testing.assert_allclose(panel.lines[0].get_ydata(), courses[:, 8])
@@ -17,16 +17,16 @@ def test_neighbouring_courses_draws_the_voxel_and_its_likeliest_neighbours(rng, 
     figure.savefig(tmp_path / "courses.png")
 
 
-def test_neighbouring_courses_picks_strong_voxels_that_are_no_neighbours(rng):
+def test_neighboring_courses_picks_strong_voxels_that_are_not_neighbours(rng):
     space = VoxelSpace.grid((6, 6, 3))
     graph = space.adjacency()
     courses = rng.normal(size=(8, space.n_voxels))
-    titles = [panel.get_title() for panel in neighbouring_courses(courses, graph).axes]
+    titles = [panel.get_title() for panel in neighboring_courses(courses, graph).axes]
     chosen = [int(title.split()[1]) for title in titles]
     assert chosen[0] == (courses**2).sum(axis=0).argmax()
     assert graph[np.ix_(chosen, chosen)].sum() == 0
     with pytest.raises(ValueError, match="V = 108 voxels"):
-        neighbouring_courses(courses[:, :5], graph)
+        neighboring_courses(courses[:, :5], graph)
 
 
 def test_bars_have_the_heights_given():

@@ -82,6 +82,7 @@ class TimeAverage(VoxelTransformer):
     array([[2., 4.]])
     """
 
+    words = "averaging over time"
     _parameter_constraints: ClassVar[dict] = {"space": [VoxelSpace, None]}
 
     def __init__(self, space: VoxelSpace | None = None):

@@ -185,7 +185,7 @@ def draw(subjects: list[dict], rows: list[dict], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     X, space = subjects[0]["roi"]
     course = X[subjects[0]["y"] == subjects[0]["y"][0]].mean(axis=0).reshape(-1, space.n_voxels)
-    figure = neighboring_courses(course, space.adjacency(), interval=0.5)
+    figure = neighboring_courses(course, space.adjacency(), t_r=0.5)
     figure.savefig(folder / "figure1.png")
     for part, number in (("all", 2), ("roi", 3)):
         shown = {

@@ -53,13 +53,13 @@ def real(quick: bool) -> dict[str, Any]:
 
 def figures(folder: Path, n: int, shape: tuple[int, ...]) -> None:
     """The evidence surface of the age example."""
-    from voxprior.report.pictures.gaussian import evidence_surface
+    from voxprior.report.pictures.gaussian import draw_evidence_surface
 
     data = smooth_maps(shape, n, task="regression", r2=0.8, smoothness=1.0, random_state=0)
     gp = GPRegressor().fit(data.X, data.y)
     steps = np.linspace(-2.5, 2.5, 41)
     scale, noise = gp.theta_[0] + steps, gp.theta_[1] + steps
-    picture = evidence_surface(
+    picture = draw_evidence_surface(
         gp.evidence_surface(scale, noise), scale, noise, best=(gp.theta_[0], gp.theta_[1])
     )
     folder.mkdir(parents=True, exist_ok=True)

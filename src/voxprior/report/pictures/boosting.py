@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voxprior.report.maps import ONE_SIGN, Colours, axial, draw_slice, mark_sides, slice_name
+from voxprior.report.figures import panels
+from voxprior.report.maps import ONE_SIGN, Colors, axial, draw_slice, mark_sides, slice_name
 from voxprior.report.pictures import Legend, Picture
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from voxprior.models.boosting import Controls
     from voxprior.space import VoxelSpace
 
-__all__ = ["draw", "importance_with_controls", "objective_path", "selection_frequency"]
+__all__ = ["draw", "draw_selection_frequency", "importance_with_controls", "objective_path"]
 
 TITLES = {
     "importance": "importance",
@@ -91,7 +92,7 @@ def importance_with_controls(
     """
     given = controls if isinstance(controls, Mapping) else controls._asdict()
     maps = {name: _share(np.atleast_2d(values).mean(axis=0)) for name, values in given.items()}
-    figure, axes = _panels(len(maps), height=2.4)
+    figure, axes = panels(len(maps), 2.6, 2.4)
     where = _slice_of(maps["importance"], space)
     top = max(values.max() for values in maps.values()) or 1.0
     for axis, (name, values) in zip(axes, maps.items()):
@@ -103,7 +104,7 @@ def importance_with_controls(
     return figure
 
 
-def selection_frequency(
+def draw_selection_frequency(
     frequency: NDArray, space: VoxelSpace, n_bootstraps: int | None = None
 ) -> Figure:
     """Draw the share of bootstrap refits that select each location.
@@ -117,7 +118,7 @@ def selection_frequency(
     n_bootstraps : int, optional
         Number of refits, for the label.
     """
-    figure, (axis,) = _panels(1)
+    figure, (axis,) = panels(1, 2.6, 3.0)
     drawn = _draw(axis, np.asarray(frequency), space, _slice_of(frequency, space), 1.0)
     of = "refits" if n_bootstraps is None else f"{n_bootstraps} bootstrap refits"
     figure.colorbar(drawn, ax=[axis], shrink=0.7, label=f"share of {of} that select it")
@@ -127,7 +128,7 @@ def selection_frequency(
 def objective_path(
     objective: NDArray, validation: NDArray | None = None, labels: Any = None
 ) -> Figure:
-    """Draw the objective by iteration, one line a problem, and an accuracy beside it.
+    """Draw the objective by iteration, one line per problem, and an accuracy beside it.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def objective_path(
     labels : sequence of str, optional
         Names of the one-vs-rest problems.
     """
-    figure, (axis,) = _panels(1, width=5.0)
+    figure, (axis,) = panels(1, 5.0, 3.0)
     paths = np.atleast_2d(objective)
     names = [None] * len(paths) if labels is None else [str(label) for label in labels]
     for path, name in zip(paths, names):
@@ -151,13 +152,6 @@ def objective_path(
         other.plot(np.arange(1, len(validation) + 1), validation, color="0.4", ls="--", lw=1)
         other.set(ylabel="accuracy on other samples (dashed)", ylim=(0, 1.02))
     return figure
-
-
-def _panels(n: int, width: float = 2.6, height: float = 3.0) -> tuple[Figure, NDArray]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * n, height), layout="constrained")
-    return figure, np.atleast_1d(figure.subplots(1, n))
 
 
 def _share(values: NDArray) -> NDArray:
@@ -184,7 +178,7 @@ def _draw(axis: Axes, values: NDArray, space: VoxelSpace, where: int | None, top
     volume = axial(space, np.asarray(values, dtype=float), fill=np.nan)
     if where is not None:
         axis.set_xlabel(slice_name(volume, where), fontsize=8)
-    return draw_slice(axis, inside, volume, where or 0, Colours(ONE_SIGN, Normalize(0, top)))
+    return draw_slice(axis, inside, volume, where or 0, Colors(ONE_SIGN, Normalize(0, top)))
 
 
 def draw(model: Any, X: NDArray, y: NDArray, space: VoxelSpace | None = None) -> list[Picture]:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from voxprior.report.maps import millimetres, place_name
+from voxprior.errors import InputError, option
+from voxprior.report.figures import panels
+from voxprior.report.maps import millimeters, place_name
 from voxprior.report.pictures import Legend, Picture
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ __all__ = [
     "accuracy_histograms",
     "connection_counts",
     "draw",
-    "node_map",
     "ratio_trajectories",
     "stem_plot",
     "two_circles",
@@ -43,7 +44,7 @@ HALVES = "The first half of the voxels is the left circle."
 SIDES = "The left circle is the left hemisphere."
 STEMS = "Coefficients of the others in the prediction of the voxel that tells most of the class"
 RATIO = (
-    "Each thin line is a training scan: the evidence for its class, a voxel, as voxels are added "
+    "Each thin line is a training scan: the evidence for its class, per voxel, as voxels are added "
     "one by one. Above zero the scan is told right; the red line is where the model expects it to "
     "end."
 )
@@ -67,7 +68,7 @@ LEGENDS = {
 
 
 def connection_counts(connections: ArrayLike, classes: Sequence[object]) -> Figure:
-    """Draw how many nodes predict each node, one histogram a class.
+    """Draw how many nodes predict each node, one histogram per class.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def connection_counts(connections: ArrayLike, classes: Sequence[object]) -> Figu
     1
     """
     counts = np.atleast_2d(np.asarray(connections))
-    figure, (axis,) = _panels(1)
+    figure, (axis,) = _wide_panels(1)
     bins = list(np.arange(counts.max() + 2) - 0.5)
     few = len(counts) <= 2  # more areas would hide each other
     look: dict[str, Any] = {"alpha": 0.6} if few else {"histtype": "step"}
@@ -123,7 +124,7 @@ def two_circles(
     """
     from matplotlib.collections import LineCollection
 
-    figure, axes = _panels(len(fields), height=2.2 if len(fields) < 4 else 1.4)
+    figure, axes = _wide_panels(len(fields), 2.2 if len(fields) < 4 else 1.4)
     for axis, (name, coef) in zip(axes, fields.items()):
         coef = np.asarray(coef, dtype=float)
         places = _on_circles(_sides(right, len(coef)))
@@ -140,7 +141,7 @@ def two_circles(
 
 
 def stem_plot(fields: Mapping[str, ArrayLike], node: int) -> Figure:
-    """Draw the connections of one node in several fields, one panel a field.
+    """Draw the connections of one node in several fields, one panel per field.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ def stem_plot(fields: Mapping[str, ArrayLike], node: int) -> Figure:
     node : int
         The node whose row is drawn.
     """
-    figure, axes = _panels(len(fields))
+    figure, axes = _wide_panels(len(fields))
     for axis, (name, coef) in zip(axes, fields.items()):
         row = np.asarray(coef, dtype=float)[node]
         markers, stems, base = axis.stem(row)
@@ -175,16 +176,16 @@ def accuracy_histograms(
     published : mapping of name to float, optional
         Means to mark by a dotted line.
     """
-    figure, (axis,) = _panels(1)
+    figure, (axis,) = _wide_panels(1)
     values = {name: np.asarray(a, dtype=float) for name, a in accuracies.items()}
     low = min(a.min() for a in values.values())
     bins = list(np.linspace(min(low, 0.5), 1.0, 26))
     for number, (name, a) in enumerate(values.items()):
-        colour = f"C{number}"
-        axis.hist(a, bins=bins, alpha=0.5, color=colour, label=f"{name}: mean {a.mean():.3f}")
-        axis.axvline(a.mean(), color=colour)
+        color = f"C{number}"
+        axis.hist(a, bins=bins, alpha=0.5, color=color, label=f"{name}: mean {a.mean():.3f}")
+        axis.axvline(a.mean(), color=color)
         if published and name in published:
-            axis.axvline(published[name], color=colour, linestyle=":", label=f"{name}, published")
+            axis.axvline(published[name], color=color, linestyle=":", label=f"{name}, published")
     axis.set(xlabel="accuracy", ylabel="Monte-Carlo runs")
     axis.legend(frameon=False, fontsize=8)
     return figure
@@ -203,7 +204,7 @@ def ratio_trajectories(running_mean: ArrayLike, limit: ArrayLike, threshold: flo
         c, which matters less and less: c/i is drawn.
     """
     running = np.atleast_2d(np.asarray(running_mean, dtype=float))
-    figure, (axis,) = _panels(1)
+    figure, (axis,) = _wide_panels(1)
     nodes = np.arange(1, running.shape[1] + 1)
     axis.plot(nodes, running.T, color="C0", alpha=0.3, linewidth=0.7)
     axis.plot(nodes, running.mean(axis=0), color="C0", label="mean over scans")
@@ -214,47 +215,13 @@ def ratio_trajectories(running_mean: ArrayLike, limit: ArrayLike, threshold: flo
         label="expected limit",
     )
     axis.plot(nodes, threshold / nodes, color="0.5", linewidth=0.8, label="threshold / voxels")
-    axis.set(xlabel="voxels", ylabel="log-likelihood ratio a voxel, nats")
+    axis.set(xlabel="voxels", ylabel="log-likelihood ratio per voxel, nats")
     axis.legend(frameon=False, fontsize=8)
     return figure
 
 
-def node_map(values: ArrayLike, coordinates: ArrayLike, label: str) -> Figure:
-    """Draw a map at the places of voxels in three projections: correlations, degrees.
-
-    Parameters
-    ----------
-    values : array of shape (V,)
-        A map of `RandomFieldClassifier.voxel_maps`; zeros are left out.
-    coordinates : array of shape (V, 3)
-        Where the voxels are.
-    label : str
-        What the values are.
-    """
-    values, places = np.asarray(values, dtype=float), np.asarray(coordinates, dtype=float)
-    figure, axes = _panels(3)
-    order = np.argsort(values)
-    order = order[values[order] != 0]
-    for axis, (a, b) in zip(axes, ((0, 1), (0, 2), (1, 2))):
-        axis.scatter(places[:, a], places[:, b], s=2, color="0.92")
-        drawn = axis.scatter(places[order, a], places[order, b], s=9, c=values[order])
-        axis.set(xlabel="xyz"[a], ylabel="xyz"[b])
-        axis.set_aspect("equal")
-    figure.colorbar(drawn, ax=axes, shrink=0.7, label=label)
-    return figure
-
-
-def _panels(count: int, height: float = 3.0, across: int = 4) -> tuple[Figure, list[Axes]]:
-    """Panels side by side, and below each other where there are more than fit across."""
-    from matplotlib.figure import Figure
-
-    rows = -(-count // across)
-    size = (3.6 * min(count, across) + 1.0, height * rows)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(rows, min(count, across), squeeze=False).ravel()
-    for spare in grid[count:]:
-        spare.set_axis_off()
-    return figure, list(grid[:count])
+def _wide_panels(count: int, height: float = 3.0) -> tuple[Figure, list[Axes]]:
+    return panels(count, 3.6, height, across=4, margin=1.0)
 
 
 def _sides(right: ArrayLike | None, n: int) -> NDArray[np.bool_]:
@@ -262,16 +229,20 @@ def _sides(right: ArrayLike | None, n: int) -> NDArray[np.bool_]:
         return np.arange(n) >= n // 2
     sides = np.asarray(right, dtype=bool)
     if sides.shape != (n,):
-        raise ValueError(f"right must say for each of {n} nodes where it is. Got {sides.shape}.")
+        raise InputError(
+            f"{option('right')} must say for each of {n} nodes where it is",
+            expected=f"shape ({n},)",
+            got=str(sides.shape),
+        )
     return sides
 
 
 def _on_circles(right: NDArray[np.bool_]) -> NDArray[np.float64]:
     places = np.empty((len(right), 2))
-    for side, centre in ((False, -1.3), (True, 1.3)):
+    for side, center in ((False, -1.3), (True, 1.3)):
         members = np.flatnonzero(right == side)
         angle = 2 * np.pi * np.arange(len(members)) / max(len(members), 1)
-        places[members] = np.column_stack([centre + np.cos(angle), np.sin(angle)])
+        places[members] = np.column_stack([center + np.cos(angle), np.sin(angle)])
     return places
 
 
@@ -310,7 +281,7 @@ def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None
 
 def _hemispheres(model: Any, space: VoxelSpace | None) -> tuple[NDArray[np.bool_] | None, str]:
     """Which nodes are right of the midline, where the places are known and both sides have some."""
-    places = millimetres(space)
+    places = millimeters(space)
     if places is None:
         return None, HALVES
     right = places[np.asarray(model.nodes_) % len(places), 0] > 0

@@ -6,7 +6,7 @@ Every function takes plain arrays and returns a matplotlib Figure.
 |---|---|---|
 | log p(y given θ) | `surface` | (a,) or (a, b) |
 | E[w], sd[w] | `weight`, `deviation` | (V,) |
-| evidence after each move | `paths` | one (steps,) a machine |
+| evidence after each move | `paths` | one (steps,) per machine |
 | α, precision of a relevant weight | `alpha` | (R,) |
 """
 
@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from voxprior.report.pictures import Legend, Picture
+from voxprior.errors import InputError, option
+from voxprior.report.figures import blank
+from voxprior.report.pictures import WEIGHTS, Legend, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "draw",
-    "evidence_path",
-    "evidence_surface",
-    "relevance",
+    "draw_evidence_path",
+    "draw_evidence_surface",
+    "draw_relevance",
     "weight_ratios",
     "weight_summary",
 ]
@@ -47,17 +49,12 @@ DOUBT = (
     "far over zero, no single voxel is sure, though all together decode."
 )
 DOUBTS = "All voxels by class: how many standard deviations their weights are from zero."
-MOVES = "One scan or voxel is added, changed or dropped a move, until the evidence rises no more."
+MOVES = "One scan or voxel is added, changed or dropped per move, until the evidence stops rising."
 RELEVANT = (
     "The decoder is built on these {what}s only. The higher a line, the more the {what} may weigh."
 )
 LEGENDS = {
-    "weight": Legend(
-        "Weights",
-        "What the decoder multiplies each voxel by; {sides}. A weight says what the decoder uses, "
-        "not where the signal is.",
-        "weight",
-    ),
+    "weight": WEIGHTS,
     "weight_sd": Legend(
         "Doubt of the weights",
         "Posterior standard deviation of each weight: low where the scans had most to say.",
@@ -65,8 +62,8 @@ LEGENDS = {
     ),
     "pattern": Legend(
         "Pattern",
-        "How each voxel goes with the decoder's output (Haufe et al. 2014): where the signal is; "
-        "{sides}.",
+        "How each voxel correlates with the decoder's output (Haufe et al. 2014): where the signal "
+        "is; {sides}.",
         "covariance",
     ),
     "gradient": Legend(
@@ -75,7 +72,7 @@ LEGENDS = {
 }
 
 
-def evidence_surface(
+def draw_evidence_surface(
     surface: ArrayLike,
     first: ArrayLike,
     second: ArrayLike | None = None,
@@ -100,17 +97,19 @@ def evidence_surface(
     --------
     >>> import numpy as np
     >>> grid = np.linspace(-1, 1, 5)
-    >>> figure = evidence_surface(-(grid[:, None] ** 2) - grid**2, grid, grid, best=(0, 0))
+    >>> figure = draw_evidence_surface(-(grid[:, None] ** 2) - grid**2, grid, grid, best=(0, 0))
     >>> figure.axes[0].get_xlabel()
     'log scale'
     """
-    from matplotlib.figure import Figure
-
     surface, first = np.asarray(surface, dtype=float), np.asarray(first, dtype=float)
     expected = (len(first),) if second is None else (len(first), len(np.asarray(second)))
     if surface.shape != expected:
-        raise ValueError(f"surface must have shape {expected} as its axes, got {surface.shape}.")
-    figure = Figure(figsize=(4.4, 3.4), layout="constrained")
+        raise InputError(
+            f"{option('surface')} does not fit its axes",
+            expected=f"shape {expected}",
+            got=str(surface.shape),
+        )
+    figure = blank(4.4, 3.4)
     axis = figure.subplots()
     axis.set_xlabel(names[0])
     if second is None:
@@ -147,16 +146,16 @@ def weight_summary(weight: ArrayLike, deviation: ArrayLike, n_shown: int = 40) -
     >>> [axis.get_title() for axis in figure.axes]
     ['surest weights', 'all 3 voxels']
     """
-    from matplotlib.figure import Figure
-
     weight, deviation = np.asarray(weight, dtype=float), np.asarray(deviation, dtype=float)
     if weight.shape != deviation.shape or weight.ndim != 1:
-        raise ValueError(
-            f"weight and deviation must be (V,) and alike, got {weight.shape}, {deviation.shape}."
+        raise InputError(
+            f"{option('weight')} and {option('deviation')} do not go together",
+            expected="one value per voxel in each",
+            got=f"shapes {weight.shape} and {deviation.shape}",
         )
     ratio = weight / np.where(deviation > 0, deviation, np.inf)
     order = np.argsort(-np.abs(ratio), kind="stable")[:n_shown]
-    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    figure = blank(7.2, 3.0)
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     where = np.arange(len(order))
     bars = {"fmt": "o", "markersize": 3, "color": "C0"}
@@ -168,18 +167,16 @@ def weight_summary(weight: ArrayLike, deviation: ArrayLike, n_shown: int = 40) -
     return figure
 
 
-def evidence_path(paths: Sequence[ArrayLike], labels: Sequence[Any] | None = None) -> Figure:
-    """Draw the log evidence after every move or update, one line a machine.
+def draw_evidence_path(paths: Sequence[ArrayLike], labels: Sequence[Any] | None = None) -> Figure:
+    """Draw the log evidence after every move or update, one line per machine.
 
     Examples
     --------
-    >>> figure = evidence_path([[-9.996, -4.860, -4.809]], labels=["age"])
+    >>> figure = draw_evidence_path([[-9.996, -4.860, -4.809]], labels=["age"])
     >>> len(figure.axes[0].lines)
     1
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.4, 3.0), layout="constrained")
+    figure = blank(4.4, 3.0)
     axis = figure.subplots()
     for k, path in enumerate(paths):
         values = np.asarray(path, dtype=float)
@@ -191,7 +188,9 @@ def evidence_path(paths: Sequence[ArrayLike], labels: Sequence[Any] | None = Non
     return figure
 
 
-def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sample") -> Figure:
+def draw_relevance(
+    alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sample"
+) -> Figure:
     """Draw which samples or voxels are relevant, by the standard deviation 1/√α of their weights.
 
     Parameters
@@ -207,16 +206,18 @@ def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sam
 
     Examples
     --------
-    >>> figure = relevance([1.0, 4.0], [3, 17], 40)
+    >>> figure = draw_relevance([1.0, 4.0], [3, 17], 40)
     >>> figure.axes[0].get_title()
     '2 of 40 samples relevant'
     """
-    from matplotlib.figure import Figure
-
     alpha, indices = np.atleast_2d(np.asarray(alpha, dtype=float)), np.asarray(indices)
     if alpha.shape[1] != len(indices):
-        raise ValueError(f"alpha has {alpha.shape[1]} columns for {len(indices)} indices.")
-    figure = Figure(figsize=(4.4, 3.0), layout="constrained")
+        raise InputError(
+            f"{option('alpha')} and {option('indices')} do not go together",
+            expected=f"{len(indices)} columns, one per index",
+            got=str(alpha.shape[1]),
+        )
+    figure = blank(4.4, 3.0)
     axis = figure.subplots()
     for k, row in enumerate(alpha):
         used = np.isfinite(row)
@@ -233,7 +234,7 @@ def relevance(alpha: ArrayLike, indices: ArrayLike, total: int, what: str = "sam
 
 
 def weight_ratios(ratios: Mapping[str, ArrayLike]) -> Figure:
-    """Draw how many deviations the weights are from zero, one line a class.
+    """Draw how many deviations the weights are from zero, one line per class.
 
     Examples
     --------
@@ -241,9 +242,7 @@ def weight_ratios(ratios: Mapping[str, ArrayLike]) -> Figure:
     >>> len(weight_ratios({"cat": np.ones(9), "dog": np.zeros(9)}).axes[0].patches)
     2
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.4, 3.4), layout="constrained")
+    figure = blank(4.4, 3.4)
     axis = figure.subplots()
     bins = np.histogram_bin_edges(np.concatenate([np.asarray(r) for r in ratios.values()]), 40)
     for name, ratio in ratios.items():
@@ -260,17 +259,20 @@ def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None
         return _draw_relevance(model)
     theta = np.atleast_2d(model.theta_)[0]
     steps = theta[0] + np.linspace(-3.0, 3.0, 25)
-    curve = evidence_surface(
+    curve = draw_evidence_surface(
         model.evidence_surface(steps), steps, best=theta, names=("log of the kernel's scale", "")
     )
     shown = [Picture("Evidence for the scale of the kernel", curve, EVIDENCE)]
     maps = {} if model.kernel == "precomputed" else model.voxel_maps()
-    suffixes = [name.removeprefix("weight_sd") for name in maps if name.startswith("weight_sd")]
-    if len(suffixes) == 1:
+    if "weight_sd" in maps:
         figure = weight_summary(maps["weight"], maps["weight_sd"])
         shown.append(Picture("Weights and their doubt", figure, DOUBT))
-    elif suffixes:
-        ratios = {k[1:]: maps[f"weight{k}"] / maps[f"weight_sd{k}"] for k in suffixes}
+    ratios = {
+        str(label): maps[f"weight:{label}"] / maps[f"weight_sd:{label}"]
+        for label in getattr(model, "classes_", ())
+        if f"weight_sd:{label}" in maps
+    }
+    if ratios:
         shown.append(Picture("Weights and their doubt", weight_ratios(ratios), DOUBTS))
     return shown
 
@@ -281,8 +283,8 @@ def _draw_relevance(model: Any) -> list[Picture]:
     what = "voxel" if model.basis == "voxels" else "scan"
     total = model.n_features_in_ if what == "voxel" else len(model.design_)
     labels = model.classes_ if several else None
-    relevant = relevance(model.alpha_, model.relevance_, total, what)
+    relevant = draw_relevance(model.alpha_, model.relevance_, total, what)
     return [
-        Picture("Evidence after every move", evidence_path(paths, labels), MOVES),
+        Picture("Evidence after every move", draw_evidence_path(paths, labels), MOVES),
         Picture(f"Relevant {what}s", relevant, RELEVANT.format(what=what)),
     ]

@@ -1,4 +1,4 @@
-"""Pictures of an inverse-tree network: its structure, its stability (Figure 7), its ROC (Figure 6).
+"""Pictures of an inverse-tree network: its structure, and its stability (Figure 7).
 
 Every function takes plain data and returns a matplotlib figure; the figures are those of Chen and
 Herskovits, KDD 2005.
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from voxprior.report.figures import panels
 from voxprior.report.maps import place_name
 from voxprior.report.pictures import Legend, Picture
 
@@ -66,19 +67,16 @@ def draw_network(parents, equivalents, scores, class_name="class", names=None):
     >>> [text.get_text() for text in figure.axes[0].texts][:2]
     ['age', 'L1']
     """
-    from matplotlib.figure import Figure
-
     d = len(parents)
     labels = [f"voxel {p}" for p in parents] if names is None else list(names)
-    figure = Figure(figsize=(max(4.0, 2.4 * d), 4.2), layout="constrained")
-    axes = figure.subplots()
-    centre = (d - 1) / 2
-    _node(axes, centre, 0.0, class_name, ACCENT)
+    figure, (axes,) = panels(1, max(4.0, 2.4 * d), 4.2)
+    center = (d - 1) / 2
+    _node(axes, center, 0.0, class_name, ACCENT)
     for i in range(d):
         _node(axes, i, 1.0, f"L{i + 1}", INK)
-        _arrow(axes, (i, 1.0), (centre, 0.0))
+        _arrow(axes, (i, 1.0), (center, 0.0))
         gain = scores[i + 1] - scores[i]
-        middle = ((i + centre) / 2, 0.5)
+        middle = ((i + center) / 2, 0.5)
         axes.annotate(f"+{gain:.1f} nats", middle, ha="center", fontsize=8, backgroundcolor="white")
         _cluster(axes, i, labels[i], len(equivalents[i]))
     if d == 0:
@@ -138,10 +136,7 @@ def draw_frequencies(model_frequency, edge_frequency, selected=-1, edges_in_mode
     >>> len(figure.axes[0].patches), len(figure.axes[1].patches)
     (2, 3)
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.0, 2.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = panels(2, 4.0, 2.8)
     _bars(left, model_frequency, [selected] if selected >= 0 else [], "model")
     _bars(right, edge_frequency, edges_in_model, "edge")
     if 0 <= selected < len(model_frequency):
@@ -172,51 +167,6 @@ def _bars(axes, frequency, highlighted: Sequence[int], what):
     axes.set_xlim(0.4, max(len(frequency), 6) + 0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def draw_roc(truth, probability, title=""):
-    """Receiver operating characteristic with thresholds written along it (the paper's Figure 6).
-
-    Parameters
-    ----------
-    truth : sequence of bool (n,)
-        Which samples are of the positive class.
-    probability : sequence of float (n,)
-        P(positive) of each; a sample is called positive if it exceeds the threshold.
-    title : str
-        Name of the data set; the area under the curve is added.
-
-    Returns
-    -------
-    matplotlib Figure
-
-    Examples
-    --------
-    >>> figure = draw_roc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], "GM_Age")
-    >>> figure.axes[0].get_title()
-    'GM_Age, AUC 0.75'
-    """
-    from matplotlib.figure import Figure
-    from sklearn.metrics import roc_auc_score, roc_curve
-
-    fpr, tpr, thresholds = roc_curve(truth, probability, drop_intermediate=True)
-    area = roc_auc_score(truth, probability)
-    figure = Figure(figsize=(4.0, 4.0), layout="constrained")
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
-    axes.plot(fpr, tpr, "o-", color=ACCENT, markersize=3)
-    last = (-1.0, -1.0)
-    for x, y, threshold in zip(fpr, tpr, thresholds):
-        # Labels closer than this would be printed on each other.
-        if np.isfinite(threshold) and (abs(x - last[0]) > 0.11 or abs(y - last[1]) > 0.05):
-            axes.annotate(
-                f"{threshold:.2f}", (x, y), (4, -7), textcoords="offset points", fontsize=7
-            )
-            last = (x, y)
-    axes.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
-    axes.set_title(f"{title}, AUC {area:.2f}" if title else f"AUC {area:.2f}")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
 
 
 def draw(model, X, y, space=None):

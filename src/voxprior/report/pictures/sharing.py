@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from voxprior.errors import InputError, option
+from voxprior.report.figures import panels
 from voxprior.report.pictures import Legend, Picture
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from voxprior.space import VoxelSpace
 
-__all__ = ["accuracy_bars", "draw", "moved_means", "neighbouring_courses", "shared_courses"]
+__all__ = ["accuracy_bars", "draw", "moved_means", "neighboring_courses", "shared_courses"]
 
 MOVED = (
     "Each dot is a voxel. On the dashed line its mean stayed as the scans have it; off the line "
@@ -56,12 +58,12 @@ LEGENDS = {
 }
 
 
-def neighbouring_courses(
+def neighboring_courses(
     courses: ArrayLike,
     groups: Any,
     voxels: Sequence[int] | None = None,
-    n_neighbours: int = 4,
-    interval: float | None = None,
+    n_neighbors: int = 4,
+    t_r: float | None = None,
 ) -> Figure:
     """Draw the mean courses of some voxels with those of their most similar neighbours (Figure 1).
 
@@ -72,43 +74,41 @@ def neighbouring_courses(
     groups : sparse matrix of shape (V, V)
         Row v marks the neighbours of v, as `VoxelSpace.adjacency` gives them.
     voxels : sequence of int, optional
-        Voxels in the middle of a panel; by default the four strongest that are no neighbours.
-    n_neighbours : int
+        Voxels in the middle of a panel; by default the four strongest that are not neighbours.
+    n_neighbors : int
         Courses drawn beside each, those of highest correlation first.
-    interval : float, optional
-        Seconds between time points; without it the axis counts images.
+    t_r : float, optional
+        Seconds between images; without it the axis counts images.
 
     Examples
     --------
     >>> import numpy as np
     >>> from voxprior.space import VoxelSpace
     >>> courses = np.outer(np.sin(np.arange(8)), np.linspace(1, 2, 25))
-    >>> figure = neighbouring_courses(courses, VoxelSpace.grid((5, 5)).adjacency(), voxels=[6, 18])
+    >>> figure = neighboring_courses(courses, VoxelSpace.grid((5, 5)).adjacency(), voxels=[6, 18])
     >>> len(figure.axes), len(figure.axes[0].lines)
     (2, 5)
     """
-    from matplotlib.figure import Figure
-
     courses = np.asarray(courses, dtype=float)
     if courses.ndim != 2 or courses.shape[1] != groups.shape[0]:
-        raise ValueError(
-            f"courses must be (T, V) with V = {groups.shape[0]} voxels as the groups have, got "
-            f"shape {courses.shape}."
+        raise InputError(
+            f"{option('courses')} and {option('groups')} do not go together",
+            expected=f"(T, V) with V = {groups.shape[0]} voxels, as the groups have",
+            got=f"shape {courses.shape}",
         )
     graph = groups.tocsr()
     chosen = _strongest(courses, graph, 4) if voxels is None else list(voxels)
-    time = np.arange(1, len(courses) + 1) * (1.0 if interval is None else interval)
-    figure = Figure(figsize=(3.2 * len(chosen), 2.8), layout="constrained")
-    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
-    for panel, v in zip(panels, chosen):
+    time = np.arange(1, len(courses) + 1) * (1.0 if t_r is None else t_r)
+    figure, axes = panels(len(chosen), 3.2, 2.8)
+    for axis, v in zip(axes, chosen):
         near = graph.indices[graph.indptr[v] : graph.indptr[v + 1]]
         likeness = [_correlation(courses[:, v], courses[:, k]) for k in near]
-        for k in near[np.argsort(likeness)[::-1][:n_neighbours]]:
-            panel.plot(time, courses[:, k], color="0.6", linewidth=1)
-        panel.plot(time, courses[:, v], color="C0", linewidth=2)
-        panel.set_title(f"voxel {v}")
-        panel.set_xlabel("image" if interval is None else "seconds")
-    panels[0].set_ylabel("mean response")
+        for k in near[np.argsort(likeness)[::-1][:n_neighbors]]:
+            axis.plot(time, courses[:, k], color="0.6", linewidth=1)
+        axis.plot(time, courses[:, v], color="C0", linewidth=2)
+        axis.set_title(f"voxel {v}")
+        axis.set_xlabel("image" if t_r is None else "seconds")
+    axes[0].set_ylabel("mean response")
     return figure
 
 
@@ -118,7 +118,7 @@ def accuracy_bars(
     chance: float = 0.5,
     title: str = "",
 ) -> Figure:
-    """Draw one group of bars a subject, one bar a method, and a line at chance (Figures 2 and 3).
+    """Draw a group of bars per subject, a bar per method, a line at chance (Figures 2 and 3).
 
     Parameters
     ----------
@@ -137,22 +137,23 @@ def accuracy_bars(
     >>> len(figure.axes[0].patches)
     4
     """
-    from matplotlib.figure import Figure
-
     values = {name: np.asarray(given, dtype=float) for name, given in accuracies.items()}
     sizes = {len(given) for given in values.values()}
     if len(sizes) != 1:
-        raise ValueError(f"Every method needs one accuracy a subject, got lengths {sorted(sizes)}.")
+        raise InputError(
+            f"Methods in {option('accuracies')} differ in their number of subjects",
+            expected="one accuracy per subject from every method",
+            got=f"lengths {sorted(sizes)}",
+        )
     n = sizes.pop()
-    figure = Figure(figsize=(max(4.0, 0.7 * n + 1.5), 3.2), layout="constrained")
-    panel = figure.subplots()
+    figure, (axis,) = panels(1, max(4.0, 0.7 * n + 1.5), 3.2)
     width = 0.8 / len(values)
     for i, (name, given) in enumerate(values.items()):
-        panel.bar(np.arange(n) + (i - (len(values) - 1) / 2) * width, given, width, label=name)
-    panel.axhline(chance, color="0.2", linewidth=1, linestyle="--")
+        axis.bar(np.arange(n) + (i - (len(values) - 1) / 2) * width, given, width, label=name)
+    axis.axhline(chance, color="0.2", linewidth=1, linestyle="--")
     labels = [str(s + 1) for s in range(n)] if subjects is None else list(subjects)
-    panel.set_xticks(np.arange(n), labels)
-    panel.set(xlabel="subject", ylabel="accuracy", ylim=(0, 1), title=title)
+    axis.set_xticks(np.arange(n), labels)
+    axis.set(xlabel="subject", ylabel="accuracy", ylim=(0, 1), title=title)
     figure.legend(loc="outside lower center", ncols=len(values), fontsize="small")
     return figure
 
@@ -174,21 +175,20 @@ def shared_courses(courses: ArrayLike, shared: ArrayLike, voxels: Sequence[int])
     >>> len(shared_courses(courses, courses / 2, voxels=[0, 3]).axes)
     2
     """
-    from matplotlib.figure import Figure
-
     before, after = np.asarray(courses, dtype=float), np.asarray(shared, dtype=float)
     if before.shape != after.shape:
-        raise ValueError(
-            f"courses and shared must have one shape, got {before.shape} and {after.shape}."
+        raise InputError(
+            f"{option('courses')} and {option('shared')} do not go together",
+            expected="one shape",
+            got=f"{before.shape} and {after.shape}",
         )
-    figure = Figure(figsize=(3.0 * len(voxels), 2.6), layout="constrained")
-    panels = figure.subplots(1, len(voxels), squeeze=False)[0]
-    for panel, v in zip(panels, voxels):
-        panel.plot(before[:, v], color="0.6", linewidth=1, label="sample mean")
-        panel.plot(after[:, v], color="C0", linewidth=2, label="shared")
-        panel.set_title(f"voxel {v}")
-        panel.set_xlabel("image")
-    panels[0].legend(fontsize="small")
+    figure, axes = panels(len(voxels), 3.0, 2.6)
+    for axis, v in zip(axes, voxels):
+        axis.plot(before[:, v], color="0.6", linewidth=1, label="sample mean")
+        axis.plot(after[:, v], color="C0", linewidth=2, label="shared")
+        axis.set_title(f"voxel {v}")
+        axis.set_xlabel("image")
+    axes[0].legend(fontsize="small")
     return figure
 
 
@@ -214,7 +214,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
 def moved_means(
     before: Mapping[str, ArrayLike], after: Mapping[str, ArrayLike], n_shown: int = 4000
 ) -> Figure:
-    """Draw the class means of all voxels after sharing against before, one panel a class.
+    """Draw the class means of all voxels after sharing against before, one panel per class.
 
     Parameters
     ----------
@@ -230,19 +230,16 @@ def moved_means(
     >>> len(moved_means({"face": means}, {"face": means / 2}).axes)
     1
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.2 * len(before), 3.2), layout="constrained")
-    panels = figure.subplots(1, len(before), squeeze=False)[0]
-    for panel, (label, means) in zip(panels, before.items()):
+    figure, axes = panels(len(before), 3.2, 3.2)
+    for axis, (label, means) in zip(axes, before.items()):
         x, y = np.asarray(means, dtype=float), np.asarray(after[label], dtype=float)
         step = max(1, len(x) // n_shown)
         ends = [x.min(), x.max()]
-        panel.plot(ends, ends, color="0.6", linestyle="--", linewidth=1)
-        panel.plot(x[::step], y[::step], ".", markersize=3, alpha=0.5)
-        panel.set(title=label, xlabel="mean of the scans")
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("mean after sharing")
+        axis.plot(ends, ends, color="0.6", linestyle="--", linewidth=1)
+        axis.plot(x[::step], y[::step], ".", markersize=3, alpha=0.5)
+        axis.set(title=label, xlabel="mean of the scans")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("mean after sharing")
     return figure
 
 
@@ -261,7 +258,7 @@ def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None
     return [
         Picture(
             f"Mean courses of neighbouring voxels, {labels[-1]}",
-            neighbouring_courses(before, groups),
+            neighboring_courses(before, groups),
             "The four strongest voxels (blue), each with its most similar neighbours (grey): the "
             "more alike they are, the more sharing helps.",
         ),

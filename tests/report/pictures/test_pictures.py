@@ -8,7 +8,7 @@ import pytest
 from voxprior import VoxelSpace
 from voxprior.registry import model, models
 from voxprior.report.decoding import family_pictures
-from voxprior.report.legends import legend_of
+from voxprior.report.pictures import Legend, legend_of
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -39,3 +39,8 @@ def test_the_class_of_a_map_is_told():
     assert "red speaks for dog, blue for cat" in legend_of("weight", legends, ["cat", "dog"]).text
     assert "raises the predicted number" in legend_of("weight", legends).text
     assert legend_of("own_map", legends).title == "Own map"
+
+
+def test_braces_of_a_legend_are_only_text():
+    legends = {"own": Legend("Own", "Values in {0, 1}; {sides}.")}
+    assert legend_of("own", legends, ["cat", "dog"]).text.startswith("Values in {0, 1}; red speaks")

@@ -1,0 +1,89 @@
+"""Scores as a report tells them: by a readable name, with an interval, beside chance."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from voxprior.validation import Result, interval
+from voxprior.validation.intervals import Interval
+
+NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
+SMALL_IS_GOOD = ("log_loss", "brier", "mae", "mse")
+
+
+def score_name(key: str) -> str:
+    """Name of a score for readers.
+
+    >>> score_name("auc"), score_name("balanced_accuracy")
+    ('area under ROC', 'balanced accuracy')
+    """
+    return NAMES.get(key, key.replace("_", " "))
+
+
+class Score(NamedTuple):
+    """A score on held-out scans; ``chance`` is None where nobody knows it."""
+
+    key: str
+    interval: Interval
+    chance: float | None
+
+    @property
+    def name(self) -> str:
+        """What readers call it."""
+        return score_name(self.key)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the split allows an interval; if not, `interval` says why."""
+        return self.interval.method != "none"
+
+    @property
+    def value(self) -> str:
+        """The score, to three digits."""
+        return _number(self.interval.estimate)
+
+    @property
+    def range(self) -> str:
+        """Limits of the interval, to three digits."""
+        return f"{self.interval.low:.3f} to {self.interval.high:.3f}" if self.has_interval else "-"
+
+    def row(self) -> dict[str, Any]:
+        """Say it as a row of the page's table."""
+        return {
+            "key": self.key,
+            "name": self.name,
+            "better": "lower" if self.key in SMALL_IS_GOOD else "higher",
+            "mean": self.value,
+            "interval": self.range,
+            "method": self.interval.method if self.has_interval else self.interval.reason,
+            "chance": "-" if self.chance is None else _number(self.chance),
+        }
+
+
+def scores_of(result: Result) -> list[Score]:
+    """All scores of a result, its first one first."""
+    return [
+        Score(key, interval(result, key), chance_level(result, key)) for key in result.score_names
+    ]
+
+
+def chance_level(result: Result, score: str) -> float | None:
+    """Score of a decoder that ignores the images: it states the class frequencies, or the mean."""
+    truth = result.predictions.drop_duplicates("sample")["y_true"]
+    if result.task == "regression":
+        numbers = truth.to_numpy(float)
+        return {"r2": 0.0, "mae": float(np.abs(numbers - numbers.mean()).mean())}.get(score)
+    share = truth.value_counts(normalize=True)
+    return {
+        "accuracy": float(share.max()),
+        "balanced_accuracy": 1 / len(result.classes),
+        "auc": 0.5,
+        "log_loss": float(-(share * np.log(share)).sum()),
+        "brier": float(0.5 * (1 - (share**2).sum())),
+    }.get(score)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if np.isfinite(value) else "-"

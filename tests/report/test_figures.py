@@ -1,0 +1,41 @@
+"""Figures show the numbers that they are given."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from voxprior.report.figures import fold_scores, panels, roc
+
+
+def test_roc_of_two_classes_has_its_area_and_thresholds():
+    truth, p = np.array([0, 0, 1, 1, 1, 0]), np.array([0.1, 0.2, 0.9, 0.8, 0.7, 0.3])
+    figure = roc(truth, np.column_stack([1 - p, p]), ["rest", "WM_Age"])
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["WM_Age: 1.00"]
+    assert "0.90" in [text.get_text() for text in axes.texts]
+    curve = axes.lines[1].get_xydata()
+    assert curve[0].tolist() == [0, 0]
+    assert curve[-1].tolist() == [1, 1]
+
+
+def test_roc_of_three_classes_leaves_out_one_without_scans():
+    p = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.5, 0.3, 0.2], [0.1, 0.8, 0.1]])
+    (axes,) = roc(np.array([0, 1, 0, 1]), p, ["cat", "dog", "fox"]).axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["cat: 1.00", "dog: 1.00"]
+    assert not axes.texts
+
+
+@pytest.mark.parametrize(("across", "shape"), [(None, (15, 2)), (4, (12, 4)), (9, (15, 2))])
+def test_panels_break_into_rows(across, shape):
+    figure, axes = panels(5, 3.0, 2.0, across=across)
+    assert len(axes) == 5
+    np.testing.assert_array_equal(figure.get_size_inches(), shape)
+    assert sum(ax.axison for ax in figure.axes) == 5
+
+
+def test_scores_are_named_as_in_the_table():
+    scores = pd.DataFrame({"fold": [0, 1], "auc": [0.7, 0.9]})
+    (axes,) = fold_scores(scores, "auc", 0.5).axes
+    assert axes.get_ylabel() == "area under ROC"
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), 0.8)

@@ -1,0 +1,45 @@
+"""Scores are told by name, with their interval or why there is none, beside chance."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import GaussianNB
+
+from voxprior.report.scores import Score, chance_level, scores_of
+from voxprior.validation import Interval, cross_validate, interval
+
+
+def test_chance_is_what_frequencies_reach():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 1], 10)
+    result = cross_validate(GaussianNB(), rng.normal(size=(30, 4)), y, cv=5)
+    assert chance_level(result, "accuracy") == pytest.approx(2 / 3)
+    assert chance_level(result, "balanced_accuracy") == pytest.approx(1 / 2)
+    assert chance_level(result, "log_loss") == pytest.approx(
+        -(np.log(2 / 3) * 2 + np.log(1 / 3)) / 3
+    )
+    assert chance_level(result, "brier") == pytest.approx(0.5 * (1 - 4 / 9 - 1 / 9))
+
+
+def test_chance_of_numbers_is_their_mean():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 5)), rng.normal(size=12)
+    result = cross_validate(Ridge(), X, y, cv=3)
+    assert chance_level(result, "mae") == pytest.approx(np.abs(y - y.mean()).mean())
+    assert chance_level(result, "r2") == 0
+
+
+def test_scores_are_those_of_the_result(result):
+    scores = scores_of(result)
+    assert [score.key for score in scores] == result.score_names
+    assert scores[0].interval == interval(result, "accuracy")
+    rows = {row["key"]: row for row in (score.row() for score in scores)}
+    assert rows["auc"]["name"] == "area under ROC"
+    assert [rows[key]["better"] for key in ("accuracy", "log_loss")] == ["higher", "lower"]
+
+
+def test_a_score_without_interval_says_why():
+    none = Interval("accuracy", 0.75, np.nan, np.nan, 0.95, "none", "too few groups")
+    row = Score("accuracy", none, None).row()
+    assert (row["mean"], row["interval"], row["chance"]) == ("0.750", "-", "-")
+    assert row["method"] == "too few groups"
