@@ -69,7 +69,6 @@ def test_an_option_that_can_be_turned_off():
         ("a mask (mask=None computes one)", "a mask (no --mask computes one)"),
         ("Use standardize='train' or 'none'.", "Use --standardize train or 'none'."),
         ("Or use unmatched='drop'.", "Or use --unmatched drop."),
-        ("for instance with LeaveOneGroupOut.", "for instance with --split groups."),
         ("use calibration=None.", "use --set calibration=None."),
         ("leave it: --set whiten=False.", "leave it: --set whiten=False."),
         ("1 = one, x=3", "1 = one, x=3"),

@@ -11,8 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from voxprior.report import render, summarize
-from voxprior.report.summary import chance_level
-from voxprior.validation import cross_validate
+from voxprior.validation import chance_level, cross_validate
 
 
 @pytest.fixture(scope="module")

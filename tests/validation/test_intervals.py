@@ -11,15 +11,14 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.svm import LinearSVC
 
 from voxprior.validation import FewShotSplit, cross_validate, interval
-from voxprior.validation.group_scores import score_of_groups
 from voxprior.validation.intervals import (
-    Spread,
+    Variation,
     beta_binomial,
     corrected_t,
     difference_interval,
     limits,
 )
-from voxprior.validation.result import score_predictions
+from voxprior.validation.scores import score_of_groups, score_predictions
 
 
 class Centroid(ClassifierMixin, BaseEstimator):
@@ -73,7 +72,7 @@ class TestFormulas:
         low, high = corrected_t(scores, 30, 10)
         expected = stats.t.ppf(0.975, 14) * np.sqrt((1 / 15 + 1 / 3) * scores.var(ddof=1))
         assert high - low == pytest.approx(2 * expected)
-        with pytest.raises(ValueError, match="two splits"):
+        with pytest.raises(ValueError, match="of one split"):
             corrected_t([0.5], 30, 10)
 
     def test_variance_of_a_mean_over_groups(self):
@@ -95,7 +94,7 @@ class TestFormulas:
         Of 5 groups, 4 degrees of freedom; the limits are quantiles of Beta(6.88, 2.09). With
         16 scans, as without (z/t)², they would be 0.565 and 0.938.
         """
-        found = limits(Spread(0.8, 0.01, 4), "accuracy", 1000, 0.95)
+        found = limits(Variation(0.8, 0.01, 4), "accuracy", 1000, 0.95)
         assert found == pytest.approx((0.4593, 0.9639), abs=1e-4)
         assert stats.beta.cdf(found, 6.879, 2.095) == pytest.approx([0.025, 0.975], abs=1e-3)
 
@@ -177,7 +176,7 @@ class TestChoice:
 
     def test_unknown_score(self, rng):
         result = cross_validate(DummyClassifier(), *runs(rng, 64, 5, 1.0))
-        with pytest.raises(ValueError, match="Scores are"):
+        with pytest.raises(ValueError, match="is not a score"):
             interval(result, "kappa")
 
 

@@ -281,8 +281,8 @@ def second_level(study: Study, result: Result) -> pd.DataFrame:
     """One row a participant: score within (held-out runs) and between (held out themselves)."""
     import pandas as pd
 
-    from voxprior.report.summary import chance_level
-    from voxprior.validation.result import score_predictions
+    from voxprior.validation import chance_level
+    from voxprior.validation.scores import score_predictions
 
     score = result.score_names[0]
     rows = []

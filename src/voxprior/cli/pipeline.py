@@ -260,7 +260,7 @@ def subject(data: Dataset, name: str | None = None) -> str:
 
 def told(result: Result) -> dict[str, Any]:
     """Return the scores of a Result for programs: value, interval, chance, and the findings."""
-    from voxprior.report.summary import chance_level
+    from voxprior.validation import chance_level
     from voxprior.validation.intervals import interval
     from voxprior.validation.result import plain
 

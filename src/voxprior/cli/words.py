@@ -123,11 +123,6 @@ WORDS = {
     "one map a sample use load_maps": "one map a scan give --labels",
     "window=T, a number of volumes >= 1, and only it": "--window N, a number of volumes, and only "
     "it",
-    "cv=LeaveOneGroupOut()": "a split by group",
-    "LeaveOneGroupOut": "--split groups",
-    "LeaveOnePerClassOut": "--split two-out",
-    "FewShotSplit": "--split few-shot",
-    "n_per_class": "the number after few-shot:",
     "Give t_r": "Give --t-r",
 }
 OPTIONS = ("mask", "standardize", "unit", "window", "unmatched", "conditions")

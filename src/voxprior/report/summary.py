@@ -24,7 +24,7 @@ from voxprior.decision import (
 from voxprior.report import figures
 from voxprior.report.methods import methods_paragraph, permutation_sentence
 from voxprior.report.pictures import Picture
-from voxprior.validation import LearningCurve, PermutationResult, Result, interval
+from voxprior.validation import LearningCurve, PermutationResult, Result, chance_level, interval
 from voxprior.validation.result import plain
 
 SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
@@ -107,21 +107,6 @@ def _shown(drawn: Sequence[Picture]) -> list[dict[str, Any]]:
 
 
 # ---------------------------------------------------------------- scores
-
-
-def chance_level(result: Result, score: str) -> float | None:
-    """Score of a decoder that ignores the images: it states the class frequencies, or the mean."""
-    if result.task == "regression":
-        truth = result.predictions.drop_duplicates("sample")["y_true"].to_numpy(float)
-        return {"r2": 0.0, "mae": float(np.abs(truth - truth.mean()).mean())}.get(score)
-    share = result.predictions.drop_duplicates("sample")["y_true"].value_counts(normalize=True)
-    return {
-        "accuracy": float(share.max()),
-        "balanced_accuracy": 1 / len(result.classes),
-        "auc": 0.5,
-        "log_loss": float(-(share * np.log(share)).sum()),
-        "brier": float(0.5 * (1 - (share**2).sum())),
-    }.get(score)
 
 
 def _score_rows(result: Result) -> list[dict[str, Any]]:
