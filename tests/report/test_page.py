@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -50,18 +49,6 @@ def test_page_without_probabilities_has_no_controls():
     regression = render(summarize(cross_validate(Ridge(), X, y, cv=4)))
     assert 'id="reject"' not in regression
     assert "R²" in regression
-
-
-def test_chance_is_what_frequencies_reach():
-    rng = np.random.default_rng(0)
-    y = np.repeat([0, 1, 1], 10)
-    result = cross_validate(GaussianNB(), rng.normal(size=(30, 4)), y, cv=5)
-    assert chance_level(result, "accuracy") == pytest.approx(2 / 3)
-    assert chance_level(result, "balanced_accuracy") == pytest.approx(1 / 2)
-    assert chance_level(result, "log_loss") == pytest.approx(
-        -(np.log(2 / 3) * 2 + np.log(1 / 3)) / 3
-    )
-    assert chance_level(result, "brier") == pytest.approx(0.5 * (1 - 4 / 9 - 1 / 9))
 
 
 def test_the_page_speaks_of_scans_not_of_columns(result):

@@ -8,9 +8,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import ShuffleSplit
+from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from voxprior.validation import FewShotSplit, cross_validate, interval
+from voxprior.validation import FewShotSplit, chance_level, cross_validate, interval
 from voxprior.validation.intervals import (
     Variation,
     beta_binomial,
@@ -334,3 +335,15 @@ def test_losses_do_not_go_below_zero(rng):
     for score in ("log_loss", "brier"):
         found = interval(result, score)
         assert 0 <= found.low <= found.estimate <= found.high
+
+
+def test_chance_is_what_frequencies_reach():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 1], 10)
+    result = cross_validate(GaussianNB(), rng.normal(size=(30, 4)), y, cv=5)
+    assert chance_level(result, "accuracy") == pytest.approx(2 / 3)
+    assert chance_level(result, "balanced_accuracy") == pytest.approx(1 / 2)
+    assert chance_level(result, "log_loss") == pytest.approx(
+        -(np.log(2 / 3) * 2 + np.log(1 / 3)) / 3
+    )
+    assert chance_level(result, "brier") == pytest.approx(0.5 * (1 - 4 / 9 - 1 / 9))

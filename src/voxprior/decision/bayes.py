@@ -265,7 +265,7 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
 def _same_labels(name: str, given, labels: list, what: str) -> None:
     if len(given) != len(labels) or set(given) != set(labels):
         raise InputError(
-            f"{what[0].upper()}{what[1:]} of {option(name)} are not those of the labels",
+            f"{what[0].upper()}{what[1:]} of {option(name)} are not the classes",
             expected=str(labels),
             got=str(list(given)),
         )

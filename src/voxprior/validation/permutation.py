@@ -286,8 +286,8 @@ def _run(codes, shared, sign, stop_after, options) -> tuple[np.ndarray, bool]:
         raise KeyboardInterrupt
     if np.isnan(scores[0]):
         raise InputError(
-            f"{option('score', shared[-1])} is not defined for this split",
-            remedy=f"Choose another {option('score')} or {option('cv')}",
+            f"The score {shared[-1]!r} is not defined for this split",
+            remedy=f"Choose another score or another {option('cv')}",
         )
     return scores[: in_order()], outcome.complete or enough()
 

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError
 
 if TYPE_CHECKING:
     from voxprior.validation.result import Result
@@ -114,7 +114,7 @@ def score_of_groups(result: Result, score: str) -> OfGroups:
         return explained
     value = row_scores(result, score)
     if value is None:
-        raise InputError(f"{option('score', score)} is not defined for these predictions")
+        raise InputError(f"The score {score!r} is not defined for these predictions")
     counted = np.isfinite(value)
     parts = [counted]
     if score == "balanced_accuracy":
