@@ -37,7 +37,7 @@ from voxprior.validation import (
     Result,
     interval,
 )
-from voxprior.validation.fold import FoldOutcome, build_result
+from voxprior.validation.folds import FoldOutcome, build_result
 from voxprior.validation.intervals import difference_interval
 from voxprior.validation.run import Outcome
 

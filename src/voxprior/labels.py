@@ -40,7 +40,7 @@ def check_two_classes(classes: NDArray) -> None:
         raise InputError(
             "There is nothing to tell apart",
             expected="labels of at least 2 classes",
-            got=f"1 class, {classes[0]!r}" if len(classes) else "none",
+            got=f"1 class, {classes.tolist()[0]!r}" if len(classes) else "none",
             remedy="Check the labels, or stratify the folds",
         )
 

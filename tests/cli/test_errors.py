@@ -11,10 +11,13 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from voxprior import Decoder
+from voxprior.cli.arguments import spread
+from voxprior.cli.decode import decode
 from voxprior.cli.errors import fault, one_line, reported
+from voxprior.cli.words import flags_of, speaking_of
 from voxprior.decoder.experiment import Experiment
 from voxprior.errors import InputError, InputWarning, option
-from voxprior.validation import AuditError, Finding
+from voxprior.validation import AuditError, Finding, audit
 from voxprior.validation.audit import heed
 
 Out = Annotated[Path | None, typer.Option("--out")]
@@ -90,8 +93,17 @@ class TestBadInput:
 
     def test_a_finding_is_named_once(self):
         findings = [Finding("shared-group", "error", text) for text in ("One.", "Two.")]
-        line = one_line(AuditError(findings))
+        with speaking_of(flags_of(spread(decode))):
+            line = one_line(AuditError(findings))
         assert line.endswith("Two. To go on all the same: --allow shared-group")
+
+    def test_what_the_audit_found_is_said_in_options(self):
+        X, y, runs = np.ones((8, 2)), np.tile([0, 1], 4), np.repeat([0, 1, 1, 2], 2)
+        folds = [(np.arange(4), np.arange(4, 8))]
+        (shared,) = audit(LogisticRegression(), X, y, runs, folds)
+        with speaking_of(flags_of(spread(decode))):
+            line = one_line(AuditError([shared]))
+        assert "split by group, --split groups. To go on all the same: --allow shared-g" in line
 
 
 class TestInternalError:

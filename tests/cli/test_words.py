@@ -68,7 +68,6 @@ def test_an_option_that_can_be_turned_off():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("for instance with LeaveOneGroupOut.", "for instance with --split groups."),
         ("use calibration=None.", "use --set calibration=None."),
         ("leave it: --set whiten=False.", "leave it: --set whiten=False."),
         ("1 = one, x=3", "1 = one, x=3"),

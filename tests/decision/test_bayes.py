@@ -192,7 +192,7 @@ class TestPriors:
         ("priors", "message"),
         [
             ("flat", "uniform"),
-            ([0.5, 0.4], "sum to 1"),
+            ([0.5, 0.4], "a sum of 1"),
             ([1.0, 0.0], "positive"),
             ([0.2, 0.3, 0.5], "2 positive"),
             ({"ill": 1.0}, "every class"),
@@ -247,7 +247,7 @@ class TestReject:
         assert model.predict([[0.5, 0.5]]).tolist() == [0]
 
     def test_labels_without_a_usual_one(self):
-        with pytest.raises(ValueError, match="give reject_label"):
+        with pytest.raises(ValueError, match="Give reject_label"):
             BayesDecision(Says(), reject=0.5).fit(np.eye(2), [0.5, 1.5])
 
     def test_by_cost(self):

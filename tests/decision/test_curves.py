@@ -133,7 +133,7 @@ class TestScoresAndBands:
         assert scores.brier_band is None
 
     def test_groups_widen_the_band(self, rng):
-        """Ten identical scans a group carry the information of one."""
+        """Ten identical scans per group carry the information of one."""
         p = np.repeat(rng.dirichlet([2, 1], size=20), 10, axis=0)
         y = np.zeros(200, dtype=int)
         alone = proper_scores(scans_of(y, p), n_draws=300)
@@ -169,5 +169,5 @@ class TestConfusion:
         assert confusion_table([0, 1], [0, 1], [0, 1]).shape == (2, 2)
 
     def test_unknown_labels(self):
-        with pytest.raises(ValueError, match="One label"):
+        with pytest.raises(ValueError, match="one label besides"):
             confusion_table([0, 1], [5, 6], [0, 1])

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from voxprior.errors import option
 from voxprior.validation import (
     AuditError,
     AuditWarning,
@@ -190,6 +192,37 @@ class TestPlanted:
         fair = cross_validate(blind, X, y, cv=LeaveOnePerClassOut())
         assert low.pooled()["accuracy"] == 0
         assert fair.pooled()["accuracy"] == 0.5
+
+
+class TestWords:
+    def test_a_message_is_for_python_and_keeps_its_marks(self):
+        finding = Finding("shared-group", "error", f"Split, {option('cv', 'groups')}.")
+        assert finding.message == "Split, cv='groups'."
+        assert finding.marked == f"Split, {option('cv', 'groups')}."
+        assert replace(finding, allowed=True).marked == finding.marked
+        assert pickle.loads(pickle.dumps(finding)).marked == finding.marked
+
+    def test_marks_are_not_saved_and_do_not_matter(self):
+        finding = Finding("shared-group", "error", f"Split, {option('cv', 'groups')}.")
+        read = Finding(**finding.to_dict())
+        assert set(finding.to_dict()) == {"name", "severity", "message", "allowed"}
+        assert read == finding
+        assert hash(read) == hash(finding)
+
+    def test_errors_and_warnings_say_what_to_set(self, design, rng):
+        X, y, runs = design
+        with pytest.raises(AuditError) as caught:
+            cross_validate(LOGISTIC, X, y, runs, KFold(4))
+        assert "split by group, cv='groups'." in str(caught.value)
+        assert str(caught.value).endswith("To go on all the same: allow=['shared-group']")
+        with pytest.warns(AuditWarning, match="cv='two-out'"):
+            cross_validate(LOGISTIC, X, y, cv=LeaveOneOut())
+
+    def test_what_is_said_can_be_done(self, design):
+        X, y, runs = design
+        result = cross_validate(LOGISTIC, X, y, runs, "groups")
+        assert result.predictions.equals(cross_validate(LOGISTIC, X, y, runs).predictions)
+        assert cross_validate(LOGISTIC, X, y, cv="two-out:2").settings["n_folds"] > 2
 
 
 class TestHeeding:

@@ -39,7 +39,7 @@ class TestMatrix:
     def test_bad_tables(self):
         with pytest.raises(ValueError, match="missing"):
             covariate_matrix(pd.DataFrame({"age": [1.0, np.nan]}))
-        with pytest.raises(ValueError, match="No covariate varies"):
+        with pytest.raises(ValueError, match="None of covariates varies"):
             covariate_matrix(pd.DataFrame({"site": ["A", "A"]}))
 
 
@@ -119,7 +119,7 @@ class TestComparison:
         assert alone > 0.85
 
     def test_audit_is_told_of_the_covariates(self, rng):
-        """Labels that go along with a covariate are found, and with another variable too."""
+        """Labels that correlate with a covariate are found, and with another variable too."""
         y, age = np.tile([0, 1], 20), rng.normal(size=40)
         table = pd.DataFrame({"age": age, "sex": np.where(y, "f", "m")})
         X = rng.normal(size=(40, 4))

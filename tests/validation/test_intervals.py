@@ -8,18 +8,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import ShuffleSplit
+from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from voxprior.validation import FewShotSplit, cross_validate, interval
-from voxprior.validation.group_scores import score_of_groups
+from voxprior.validation import FewShotSplit, chance_level, cross_validate, interval
 from voxprior.validation.intervals import (
-    Spread,
+    Variation,
     beta_binomial,
     corrected_t,
     difference_interval,
     limits,
 )
-from voxprior.validation.result import score_predictions
+from voxprior.validation.scores import score_of_groups, score_predictions
 
 
 class Centroid(ClassifierMixin, BaseEstimator):
@@ -73,7 +73,7 @@ class TestFormulas:
         low, high = corrected_t(scores, 30, 10)
         expected = stats.t.ppf(0.975, 14) * np.sqrt((1 / 15 + 1 / 3) * scores.var(ddof=1))
         assert high - low == pytest.approx(2 * expected)
-        with pytest.raises(ValueError, match="two splits"):
+        with pytest.raises(ValueError, match="of one split"):
             corrected_t([0.5], 30, 10)
 
     def test_variance_of_a_mean_over_groups(self):
@@ -95,7 +95,7 @@ class TestFormulas:
         Of 5 groups, 4 degrees of freedom; the limits are quantiles of Beta(6.88, 2.09). With
         16 scans, as without (z/t)², they would be 0.565 and 0.938.
         """
-        found = limits(Spread(0.8, 0.01, 4), "accuracy", 1000, 0.95)
+        found = limits(Variation(0.8, 0.01, 4), "accuracy", 1000, 0.95)
         assert found == pytest.approx((0.4593, 0.9639), abs=1e-4)
         assert stats.beta.cdf(found, 6.879, 2.095) == pytest.approx([0.025, 0.975], abs=1e-3)
 
@@ -177,7 +177,7 @@ class TestChoice:
 
     def test_unknown_score(self, rng):
         result = cross_validate(DummyClassifier(), *runs(rng, 64, 5, 1.0))
-        with pytest.raises(ValueError, match="Scores are"):
+        with pytest.raises(ValueError, match="is not a score"):
             interval(result, "kappa")
 
 
@@ -335,3 +335,15 @@ def test_losses_do_not_go_below_zero(rng):
     for score in ("log_loss", "brier"):
         found = interval(result, score)
         assert 0 <= found.low <= found.estimate <= found.high
+
+
+def test_chance_is_what_frequencies_reach():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 1], 10)
+    result = cross_validate(GaussianNB(), rng.normal(size=(30, 4)), y, cv=5)
+    assert chance_level(result, "accuracy") == pytest.approx(2 / 3)
+    assert chance_level(result, "balanced_accuracy") == pytest.approx(1 / 2)
+    assert chance_level(result, "log_loss") == pytest.approx(
+        -(np.log(2 / 3) * 2 + np.log(1 / 3)) / 3
+    )
+    assert chance_level(result, "brier") == pytest.approx(0.5 * (1 - 4 / 9 - 1 / 9))

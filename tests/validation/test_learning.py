@@ -46,6 +46,23 @@ def test_a_point_is_a_cross_validation(data, curve):
     assert point.settings["cv"] == direct.settings["cv"]
 
 
+def test_shows_means_by_size_and_decoder(curve):
+    title, head, *rows = repr(curve).splitlines()
+    assert "mean accuracy over 6 random splits" in title
+    assert head.split() == ["per", "class", "nb", "blind"]
+    assert [row.split()[0] for row in rows] == ["2", "3", "5", "8", "10"]
+    mean = curve.results["nb", 8].scores["accuracy"].mean()
+    assert rows[3].split()[1] == f"{mean:.3f}"
+    assert "interrupted" in repr(LearningCurve(curve.results, complete=False))
+
+
+def test_names_of_decoders_are_not_markup(curve):
+    odd = {("<b>nb</b>", size): result for (_, size), result in curve.results.items()}
+    page = LearningCurve(odd)._repr_html_()
+    assert "<b>" not in page
+    assert "&lt;b&gt;nb" in page
+
+
 def test_training_sets_grow(data):
     X, y = data
     small, large = (list(FewShotSplit(n).split(X, y)) for n in (2, 8))
@@ -73,7 +90,7 @@ def test_differences_are_paired(curve):
         pair = (curve.results[name, row.n_per_class] for name in ("nb", "blind"))
         found = difference_interval(*pair, "accuracy")
         assert (row.low, row.high) == (found.low, found.high)
-    with pytest.raises(ValueError, match="Decoders are"):
+    with pytest.raises(ValueError, match="no decoder"):
         curve.differences("svm")
 
 
@@ -149,7 +166,7 @@ def test_differences_use_the_folds_that_both_have(data):
 
 def test_bad_input(data):
     X, y = data
-    with pytest.raises(TypeError, match="classifiers"):
+    with pytest.raises(TypeError, match="Expected a classifier"):
         learning_curve({"ridge": Ridge()}, X, np.arange(40.0))
-    with pytest.raises(ValueError, match="at least two scans"):
+    with pytest.raises(ValueError, match="too few scans for a learning curve"):
         learning_curve({"lr": LogisticRegression()}, X[:4], y[:4])

@@ -1,15 +1,11 @@
-"""Permutation tests: relabellings counted by hand, p-values exact, uniform on noise."""
+"""Permutation tests: p-values exact, uniform on noise, the same however they are computed."""
 
-from itertools import permutations
-from math import comb, factorial
 from typing import ClassVar
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold
@@ -23,100 +19,10 @@ from voxprior.validation import (
     FewShotSplit,
     LeaveOneGroupOut,
     LeaveOnePerClassOut,
-    compare_decoders,
-    cross_validate,
     permutation,
     permutation_test,
-    relabelling,
 )
 from voxprior.validation.permutation import p_value
-from voxprior.validation.relabel import every_relabelling, random_relabelling
-
-
-def brute_force(y, same_stratum):
-    """All distinct label vectors from permutations inside strata, by enumeration of everything."""
-    found = set()
-    for order in permutations(range(len(y))):
-        if all(same_stratum[i] == same_stratum[j] for i, j in enumerate(order)):
-            found.add(tuple(y[j] for j in order))
-    return found
-
-
-class TestRelabelling:
-    def test_five_runs_of_two_betas(self):
-        """32 relabellings, in pairs that score alike: p cannot be below 1/16."""
-        found = relabelling(np.tile([0, 1], 5), np.repeat(np.arange(5), 2))
-        assert (found.scheme, found.n_distinct, found.n_symmetric) == ("within", 32, 2)
-
-    def test_subjects(self):
-        y, subjects = np.repeat([0, 1], 8), np.repeat(np.arange(8), 2)
-        found = relabelling(y, subjects)
-        assert found.scheme == "whole"
-        assert found.n_distinct == comb(8, 4)
-        assert "whole groups" in found.statement
-        for codes in every_relabelling(found):
-            labels = found.labels(codes)
-            assert all(len(set(labels[subjects == s])) == 1 for s in range(8))
-
-    def test_blocks_move_together(self):
-        y = np.repeat([0, 1, 0, 1], 3)
-        found = relabelling(y, blocks=np.repeat([7, 8, 9, 10], 3))
-        assert found.scheme == "free"
-        assert found.n_distinct == comb(4, 2)
-        assert "blocks" in found.statement
-        labels = {tuple(found.labels(codes)) for codes in every_relabelling(found)}
-        assert len(labels) == 6
-        assert all(len(set(row[3 * b : 3 * b + 3])) == 1 for row in labels for b in range(4))
-
-    def test_block_names_may_come_back_in_other_runs(self):
-        y, runs = np.tile(np.repeat([0, 1], 2), 2), np.repeat([0, 1], 4)
-        found = relabelling(y, runs, blocks=np.tile(np.repeat([0, 1], 2), 2))
-        assert len(found.code) == 4
-        assert found.n_distinct == 4
-
-    def test_three_classes_have_six_symmetries(self):
-        found = relabelling(np.tile([0, 1, 2], 4), np.repeat(np.arange(4), 3))
-        assert found.n_distinct == factorial(3) ** 4
-        assert found.n_symmetric == 6
-
-    def test_unequal_classes_have_none(self):
-        assert relabelling([0, 0, 1]).n_symmetric == 1
-
-    def test_regression_has_none(self):
-        found = relabelling([1.0, 2.0, 3.0], symmetric=False)
-        assert (found.n_distinct, found.n_symmetric) == (6, 1)
-
-    @settings(max_examples=40, deadline=None)
-    @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=2, max_size=6))
-    def test_count_and_list_are_brute_force(self, scans):
-        y, groups = np.array(scans).T
-        found = relabelling(y, groups, scheme="within")
-        expected = brute_force(found.labels(found.code).tolist(), groups.tolist())
-        listed = [tuple(found.labels(codes).tolist()) for codes in every_relabelling(found)]
-        assert len(listed) == len(set(listed)) == len(expected) == found.n_distinct
-        assert set(listed) == expected
-        assert listed[0] == tuple(found.labels(found.code).tolist())
-
-    def test_long_lists_too(self):
-        found = relabelling(np.repeat([0, 1], 5))
-        assert len({tuple(c) for c in every_relabelling(found)}) == comb(10, 5)
-
-    def test_random_ones_are_even(self, rng):
-        found = relabelling([0, 0, 1, 1])
-        drawn = [tuple(random_relabelling(found, rng)) for _ in range(3000)]
-        counts = np.unique(drawn, axis=0, return_counts=True)[1]
-        assert len(counts) == 6
-        assert np.all(np.abs(counts - 500) < 100)
-
-    def test_bad_designs(self):
-        with pytest.raises(ValueError, match="one label"):
-            relabelling([0, 1, 0], blocks=[0, 0, 1])
-        with pytest.raises(ValueError, match="needs groups"):
-            relabelling([0, 1], scheme="within")
-        with pytest.raises(ValueError, match="one label a group"):
-            relabelling([0, 1, 0, 1], [0, 0, 1, 1], scheme="whole")
-        with pytest.raises(ValueError, match="'scheme'"):
-            relabelling([0, 1], scheme="any")
 
 
 class TestPValue:
@@ -354,6 +260,23 @@ class TestPrepared:
         np.testing.assert_array_equal(alone.null, four.null)
 
 
+class TestShown:
+    def test_a_sentence(self, runs_data):
+        found = permutation_test(GaussianNB(), *runs_data, n_permutations=9, stop_after=None)
+        said = repr(found)
+        assert said.startswith(f"Permutation test: accuracy {found.observed:.3f}, p = 0.")
+        assert said.endswith(
+            "9 random relabellings, labels exchanged among scans within each group"
+        )
+        assert found._repr_html_() == f"<p>{said}</p>"
+
+    def test_what_was_cut_short_is_said(self, runs_data):
+        found = permutation_test(GaussianNB(), *runs_data, n_permutations=9, stop_after=None)
+        short = found._replace(scheme="a < b", stopped_early=True, complete=False)
+        assert repr(short).endswith("a < b, stopped early, interrupted")
+        assert "a &lt; b" in short._repr_html_()
+
+
 class TestAudit:
     def test_errors_stop_it(self, runs_data):
         X, y, runs = runs_data
@@ -379,54 +302,3 @@ class TestAudit:
                 n_permutations=2,
                 variables={"age": y + np.arange(24) / 99},
             )
-
-
-class TestComparison:
-    def results(self, rng, n_groups=6):
-        y, runs = np.tile([0, 1], 2 * n_groups), np.repeat(np.arange(n_groups), 4)
-        X = rng.normal(size=(4 * n_groups, 3)) + 2 * y[:, None]
-        models = (GaussianNB(), LabelsOnly(), LogisticRegression())
-        return [cross_validate(m, X, y, runs) for m in models]
-
-    def test_exact_signs(self, rng):
-        good, blind, _ = self.results(rng)
-        found = compare_decoders(good, blind)
-        assert found.exact
-        assert found.smallest_p == 2 / 64
-        assert found.p_value == 2 / 64
-        assert found.difference > 0.3
-        assert compare_decoders(blind, good).difference == -found.difference
-
-    def test_alike(self, rng):
-        good, _, same = self.results(rng)
-        assert compare_decoders(good, good).p_value == 1
-        assert compare_decoders(good, same).p_value > 0.05
-
-    def test_random_signs(self, rng):
-        good, blind, _ = self.results(rng, n_groups=20)
-        found = compare_decoders(good, blind, n_permutations=500)
-        assert not found.exact
-        assert found.p_value == 1 / 501
-
-    def test_must_be_paired(self, rng):
-        good, blind, _ = self.results(rng)
-        other = self.results(np.random.default_rng(5), n_groups=7)[0]
-        with pytest.raises(ValueError, match="same scans"):
-            compare_decoders(good, other)
-        with pytest.raises(ValueError, match="not a mean"):
-            compare_decoders(good, blind, "log_loss")
-
-    @pytest.mark.slow
-    def test_level(self):
-        """Two decoders that are alike differ significantly in about 5 % of data sets."""
-        p = []
-        for seed in range(200):
-            rng = np.random.default_rng(seed)
-            y, runs = np.tile([0, 1], 18), np.repeat(np.arange(9), 4)
-            X = rng.normal(size=(36, 6)) + 0.6 * y[:, None]
-            pair = [
-                cross_validate(GaussianNB(), X[:, part], y, runs)
-                for part in (slice(3), slice(3, 6))
-            ]
-            p.append(compare_decoders(*pair, "log_loss").p_value)
-        assert 0.01 < np.mean(np.array(p) <= 0.05) < 0.09

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from voxprior.validation import Result, cross_validate
-from voxprior.validation.result import score_predictions
+from voxprior.validation import Finding, Result, chance_level, cross_validate, interval
+from voxprior.validation.scores import score_predictions
 
 
 def table(truth, p, labels):
@@ -149,3 +149,71 @@ class TestSummary:
     def test_is_frozen(self, result):
         with pytest.raises(AttributeError):
             result.task = "regression"
+
+
+class TestTable:
+    def test_is_the_intervals_and_chance_levels(self, rng):
+        y, runs = np.tile([0, 1], 12), np.repeat(range(6), 4)
+        result = cross_validate(LogisticRegression(), rng.normal(size=(24, 3)), y, runs)
+        table = result.table()
+        assert table.index.tolist() == result.score_names
+        for name, row in table.iterrows():
+            found = interval(result, name)
+            assert (row["value"], row["low"], row["high"]) == found[1:4]
+            assert row["chance"] == chance_level(result, name)
+            assert row["method"] == "group bootstrap"
+        wide = result.table(level=0.99)
+        assert (wide["low"] < table["low"]).all()
+
+    def test_no_interval_says_why(self, result):
+        table = result.table()
+        assert table[["low", "high"]].isna().all(axis=None)
+        assert set(table["method"]) == {"fewer than 5 independent groups"}
+
+    def test_a_score_without_chance(self, result):
+        abstained = replace(result, scores=result.scores.assign(coverage=0.5))
+        assert np.isnan(abstained.table().loc["coverage", "chance"])
+        assert "coverage" in repr(abstained)
+
+
+class TestShown:
+    def test_title_scores_and_findings(self, result):
+        known = (
+            Finding("scan-scale", "error", "x", True),
+            Finding("leave-one-out", "warning", "x"),
+        )
+        lines = repr(replace(result, findings=known)).splitlines()
+        assert lines[0] == (
+            "Result of classification: 36 scans, 4 groups, 4 folds; leaving one run, subject or "
+            "other group out at a time"
+        )
+        assert lines[1].split() == ["value", "95", "%", "interval", "chance", "method"]
+        assert [line.split()[0] for line in lines[2:-1]] == result.score_names
+        value = f"{result.pooled()['balanced_accuracy']:.3f}"
+        assert lines[2].split()[1:5] == [value, "-", "0.333", "fewer"]
+        assert lines[-1] == "Audit: scan-scale (allowed), leave-one-out (warning)"
+        assert str(result) == repr(result)
+
+    def test_scans_without_groups_and_an_interrupted_run(self, rng):
+        done = cross_validate(Ridge(), rng.normal(size=(12, 2)), rng.normal(size=12), cv=3)
+        assert repr(done).startswith("Result of regression: 12 scans, 3 folds; 3-fold")
+        assert "groups" not in repr(done).splitlines()[0]
+        assert "3 of 3 (interrupted) folds" in repr(replace(done, complete=False))
+
+    def test_a_result_that_was_read(self, result):
+        assert repr(Result.from_dict(result.to_dict())) == repr(result)
+        bare = replace(result, settings={})
+        assert repr(bare).startswith("Result of classification: 36 scans, 4 folds\n")
+
+    def test_html_shows_markup_and_does_not_obey_it(self, result):
+        odd = replace(
+            result,
+            settings=result.settings | {"split": "<script>alert(1)</script>"},
+            findings=(Finding("<b>", "warning", "x"),),
+        )
+        page = odd._repr_html_()
+        assert "<script>" not in page
+        assert "&lt;script&gt;alert(1)" in page
+        assert "Audit: &lt;b&gt; (warning)" in page
+        assert page.count("<tr") == 1 + len(result.score_names)
+        assert "fewer than 5 independent groups" in page

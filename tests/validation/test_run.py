@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_info
 
 from voxprior.errors import OutOfMemoryError
 from voxprior.validation import FewShotSplit, LeaveOneGroupOut, cross_validate
-from voxprior.validation.fold import seeded
+from voxprior.validation.folds import seeded
 from voxprior.validation.run import one_thread, run_tasks
 from voxprior.validation.store import TaskStore
 
@@ -392,7 +392,7 @@ class TestMemory:
 
 class TestBadInput:
     def test_one_class(self, data):
-        with pytest.raises(ValueError, match="two classes"):
+        with pytest.raises(ValueError, match="at least 2 classes"):
             cross_validate(LogisticRegression(), data[0], np.zeros(36, dtype=int))
 
     def test_neither_classifier_nor_regressor(self, data):

@@ -134,7 +134,7 @@ class TestFewShot:
             assert abs(len(train) - pool * (n_a + n_b)) < 1 + 1e-9
 
     def test_too_few_scans_is_said(self):
-        with pytest.raises(ValueError, match="Lower n_per_class"):
+        with pytest.raises(ValueError, match="Train on fewer per class"):
             next(FewShotSplit(3).split([0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1]))
 
     @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ class TestLeaveOnePerClassOut:
         assert LeaveOnePerClassOut(by="sample").get_n_splits(ILLNESS, ILLNESS, SUBJECTS) == 18**2
 
     def test_mixed_groups_are_refused(self):
-        with pytest.raises(ValueError, match="LeaveOneGroupOut"):
+        with pytest.raises(ValueError, match="cv='groups'"):
             next(LeaveOnePerClassOut().split([0, 1, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1]))
 
     def test_single_scan_of_a_class_is_refused(self):
-        with pytest.raises(ValueError, match="two classes with two units"):
+        with pytest.raises(ValueError, match="two classes with two each"):
             next(LeaveOnePerClassOut().split([0, 0, 1], [0, 0, 1]))
 
 
@@ -208,7 +208,7 @@ class TestResampling:
 
     def test_jackknife_without_labels(self, rng):
         assert Jackknife().get_n_splits(rng.normal(size=(7, 2)), rng.normal(size=7)) == 7
-        with pytest.raises(ValueError, match="at least two"):
+        with pytest.raises(ValueError, match="Expected two scans"):
             next(Jackknife().split([0]))
 
     def test_bootstrap_draws_as_many_and_tests_the_rest(self):
@@ -232,7 +232,7 @@ class TestResampling:
         assert len(test) >= 1
 
     def test_bootstrap_that_cannot_leave_out(self):
-        with pytest.raises(ValueError, match="out of the bag"):
+        with pytest.raises(ValueError, match="left to test"):
             next(Bootstrap(1).split([0, 1], [0, 1]))
 
 

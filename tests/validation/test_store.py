@@ -15,7 +15,7 @@ from voxprior.validation import (
     learning_curve,
     permutation_test,
 )
-from voxprior.validation.fold import FoldOutcome
+from voxprior.validation.folds import FoldOutcome
 from voxprior.validation.store import TaskStore, count_finished
 
 

@@ -77,11 +77,6 @@ def one_line(error: BaseException) -> str:
     >>> one_line(FileNotFoundError(2, "No such file or directory", "mask.nii"))
     'mask.nii: no such file or directory.'
     """
-    findings = getattr(error, "findings", None)  # of the audit
-    if findings:
-        told = " ".join(f"[{f.name}] {in_command_words(f.message)}" for f in findings)
-        names = dict.fromkeys(f.name for f in findings)
-        return f"{told} To go on all the same: --allow {','.join(names)}"
     if hasattr(error, "marked"):
         return in_command_words(error)
     if isinstance(error, MemoryError):

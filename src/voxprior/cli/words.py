@@ -120,11 +120,6 @@ def _as_typed(value: str) -> str:
 
 WORDS = {
     "covariates=...": "--covariates",
-    "cv=LeaveOneGroupOut()": "a split by group",
-    "LeaveOneGroupOut": "--split groups",
-    "LeaveOnePerClassOut": "--split two-out",
-    "FewShotSplit": "--split few-shot",
-    "n_per_class": "the number after few-shot:",
 }
 
 

@@ -25,6 +25,8 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from voxprior.errors import InputTypeError
+
 # Where scikit-learn's classifiers keep the class frequencies they were trained with.
 PRIOR_ATTRIBUTES = ("class_prior_", "priors_")
 
@@ -105,9 +107,10 @@ def offer_groups(estimator, groups) -> dict[str, Any]:
 def require_probabilities(estimator, owner: str) -> None:
     """Refuse a classifier that gives no probabilities."""
     if not hasattr(estimator, "predict_proba"):
-        raise TypeError(
-            f"{owner} needs a classifier with predict_proba. Got {type(estimator).__name__}: wrap "
-            "it in TemperatureCalibrated, or choose an option that gives probabilities."
+        raise InputTypeError(
+            f"{owner} cannot use {type(estimator).__name__}",
+            expected="a classifier with predict_proba",
+            remedy="Wrap it in TemperatureCalibrated, or choose a setting that gives probabilities",
         )
 
 

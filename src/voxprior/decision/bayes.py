@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from voxprior.decision.base import WrappedClassifier, require_probabilities, trained_prior
 from voxprior.decision.priors import correct_priors, estimate_priors, prior_vector
+from voxprior.errors import InputError, option
 from voxprior.labels import known_codes
 
 
@@ -151,9 +152,10 @@ class BayesDecision(WrappedClassifier):
     def _require_trained_classes(self) -> None:
         empty = self.classes_[self.train_priors_ <= 0].tolist()
         if empty:
-            raise ValueError(
-                f"Posteriors cannot be corrected to other priors: class {empty} had no weight in "
-                "training. Give it some sample_weight, or leave priors out."
+            raise InputError(
+                "Posteriors cannot be corrected to other priors",
+                got=f"no weight of class {', '.join(map(str, empty))} in training",
+                remedy=f"Give it some sample_weight, or leave {option('priors')} out",
             )
 
     def _trained_at(self, y, sample_weight) -> np.ndarray:
@@ -176,14 +178,14 @@ class BayesDecision(WrappedClassifier):
             elif kind in "UST" or all(isinstance(c, str) for c in self.classes_):
                 label = "reject"
             else:
-                raise ValueError(
-                    f"Labels of type {self.classes_.dtype} have no usual label for abstentions: "
-                    "give reject_label."
+                raise InputError(
+                    f"Labels of type {self.classes_.dtype} have no usual label for abstentions",
+                    remedy=f"Give {option('reject_label')}",
                 )
         if label in self.classes_.tolist():
-            raise ValueError(
-                f"The label for abstentions, {label!r}, is also the label of a class: give another "
-                "reject_label."
+            raise InputError(
+                f"The label for abstentions, {label!r}, is also the label of a class",
+                remedy=f"Give another {option('reject_label')}",
             )
         return label
 
@@ -238,29 +240,35 @@ def cost_matrix(costs: Any, classes: np.ndarray) -> np.ndarray:
     if costs is None:
         return 1.0 - np.eye(len(labels))
     if isinstance(costs, Mapping):
-        _same_labels(costs.keys(), labels, "actions of the costs")
+        _same_labels("costs", costs.keys(), labels, "the actions")
         rows = []
         for action in labels:
             row = {action: 0.0, **costs[action]}
-            _same_labels(row.keys(), labels, f"classes of the costs of action {action!r}")
+            _same_labels("costs", row.keys(), labels, f"the classes of action {action!r}")
             rows.append([row[label] for label in labels])
         costs = rows
     elif hasattr(costs, "loc"):
-        _same_labels(costs.index, labels, "actions (index) of the costs")
-        _same_labels(costs.columns, labels, "classes (columns) of the costs")
+        _same_labels("costs", costs.index, labels, "the actions (index)")
+        _same_labels("costs", costs.columns, labels, "the classes (columns)")
         costs = costs.loc[labels, labels].to_numpy()
     L = np.asarray(costs, dtype=float)
     if L.shape != (len(labels), len(labels)) or not np.all(np.isfinite(L)):
-        raise ValueError(
-            f"The 'costs' must be finite numbers of shape {(len(labels),) * 2}, [action, class], "
-            f"in the order of {labels}. Got shape {L.shape}."
+        raise InputError(
+            f"{option('costs')} cannot be used",
+            expected=f"finite numbers of shape {(len(labels),) * 2}, [action, class], in the order "
+            f"of {labels}",
+            got=f"shape {L.shape}" if np.all(np.isfinite(L)) else "numbers that are not finite",
         )
     return L
 
 
-def _same_labels(given, labels: list, what: str) -> None:
+def _same_labels(name: str, given, labels: list, what: str) -> None:
     if len(given) != len(labels) or set(given) != set(labels):
-        raise ValueError(f"The {what} must be the classes {labels}. Got {list(given)}.")
+        raise InputError(
+            f"{what[0].upper()}{what[1:]} of {option(name)} are not the classes",
+            expected=str(labels),
+            got=str(list(given)),
+        )
 
 
 def reject_rule(reject: Any, classes: np.ndarray) -> tuple[float | None, np.ndarray | None]:
@@ -270,22 +278,27 @@ def reject_rule(reject: Any, classes: np.ndarray) -> tuple[float | None, np.ndar
     if isinstance(reject, Real) and not isinstance(reject, bool):
         reject = {"threshold": reject}
     if not isinstance(reject, Mapping) or set(reject) not in ({"threshold"}, {"cost"}):
-        raise ValueError(
-            "The 'reject' parameter must be a threshold, {'threshold': t}, {'cost': d} or None. "
-            f"Got {reject!r}."
+        raise InputError(
+            f"{option('reject', reject)} cannot be used",
+            expected="a threshold, {'threshold': t}, {'cost': d} or None",
         )
     if "threshold" in reject:
         threshold = float(reject["threshold"])
         if not 0 <= threshold <= 1:
-            raise ValueError(f"The reject threshold must be between 0 and 1. Got {threshold:g}.")
+            raise InputError(
+                f"{option('reject', threshold)} is not a threshold",
+                expected="a number between 0 and 1",
+            )
         return threshold, None
     cost = reject["cost"]
     if isinstance(cost, Mapping):
-        _same_labels(cost.keys(), classes.tolist(), "classes of the cost of abstaining")
+        _same_labels("reject", cost.keys(), classes.tolist(), "the classes of the cost")
         cost = [cost[label] for label in classes.tolist()]
     vector = np.asarray(cost, dtype=float)
     if vector.shape not in ((), (len(classes),)) or not np.all(np.isfinite(vector)):
-        raise ValueError(
-            f"The cost of abstaining must be a number, or {len(classes)} numbers. Got {cost!r}."
+        raise InputError(
+            f"The cost of abstaining, {option('reject')}, cannot be used",
+            expected=f"a finite number, or {len(classes)} of them",
+            got=repr(cost),
         )
     return None, np.broadcast_to(vector, len(classes)).copy()

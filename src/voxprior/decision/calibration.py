@@ -42,6 +42,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from voxprior.decision.base import WrappedClassifier
 from voxprior.decision.held_out import held_out_log_scores, inner_split, log_scores
+from voxprior.errors import InputError, option
 
 # log T is looked for in this range: raw log-likelihoods of 10^6 voxels need T of a few thousand.
 LOG_T = np.linspace(-7.0, 14.0, 106)
@@ -83,14 +84,16 @@ def fit_temperature(log_scores, code, *, prior_sd=PRIOR_SD) -> Temperature:
     code = np.asarray(code)
     counts = np.bincount(code, minlength=np.shape(log_scores)[1])
     if prior_sd is None and counts.min() < FEW_SCANS:
-        raise ValueError(
-            f"Below {FEW_SCANS} held-out scans per class the temperature needs a prior: set "
-            f"prior_sd. Got {counts.tolist()} scans per class."
+        raise InputError(
+            "The temperature needs a prior",
+            expected=f"{FEW_SCANS} held-out scans per class without one",
+            got=f"{', '.join(map(str, counts))} per class",
+            remedy=f"Set {option('prior_sd')}",
         )
     if prior_sd is not None and (np.shape(prior_sd) != (2,) or min(prior_sd) <= 0):
-        raise ValueError(
-            "The 'prior_sd' must be two positive numbers, for the sharper and the softer side, or "
-            f"None. Got {prior_sd!r}."
+        raise InputError(
+            f"{option('prior_sd', prior_sd)} cannot be used",
+            expected="two positive numbers, for the sharper and the softer side, or None",
         )
     values = [temperature_objective(u, log_scores, code, prior_sd) for u in LOG_T]
     best = int(np.argmin(values))
@@ -206,9 +209,11 @@ class IsotonicCalibrated(WrappedClassifier):
         """Fit the classifier and its calibration on scans held out inside the training data."""
         y = column_or_1d(y)
         if len(y) < ISOTONIC_SCANS:
-            raise ValueError(
-                f"Isotonic calibration needs at least {ISOTONIC_SCANS} scans. Got {len(y)}: use "
-                "TemperatureCalibrated."
+            raise InputError(
+                "There are too few scans for isotonic calibration",
+                expected=f"{ISOTONIC_SCANS} or more",
+                got=str(len(y)),
+                remedy="Use TemperatureCalibrated",
             )
         folds = list(inner_split(y, groups, self.cv).split(X, y, groups))
         self.estimator_ = CalibratedClassifierCV(

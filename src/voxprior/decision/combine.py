@@ -41,6 +41,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from voxprior.algebra import floored_log
 from voxprior.decision.base import offer_groups, require_probabilities
 from voxprior.decision.held_out import held_out_log_scores
+from voxprior.errors import InputError, option
 
 
 def combine_mean(probabilities, weights=None) -> np.ndarray:
@@ -180,10 +181,14 @@ class CombinedClassifier(ClassifierMixin, _BaseComposition):
 
     def _check_parameters(self) -> None:
         if not self.estimators:
-            raise ValueError("CombinedClassifier needs at least one (name, classifier).")
+            raise InputError(
+                f"{option('estimators')} are empty", expected="at least one (name, classifier)"
+            )
         self._validate_names([name for name, _ in self.estimators])
         if self.rule not in ("mean", "product"):
-            raise ValueError(f"The 'rule' must be 'mean' or 'product'. Got {self.rule!r}.")
+            raise InputError(
+                f"{option('rule', self.rule)} is not known", expected="'mean' or 'product'"
+            )
 
     def _learn_weights(self, X, y, groups, fit_params) -> np.ndarray:
         n_models = len(self.estimators_)
@@ -206,8 +211,9 @@ class CombinedClassifier(ClassifierMixin, _BaseComposition):
                 for name, model in self.estimators
             ]
             return log_loss_weights(losses, len(y))
-        raise ValueError(
-            f"The 'weights' must be None, numbers, 'evidence' or 'log_loss'. Got {self.weights!r}."
+        raise InputError(
+            f"{option('weights', self.weights)} is not known",
+            expected="None, numbers, 'evidence' or 'log_loss'",
         )
 
     def predict_proba(self, X) -> np.ndarray:
@@ -234,9 +240,11 @@ def held_out_log_loss(estimator, X, y, groups=None, cv=None, fit_params=None) ->
 def _evidence(model) -> float:
     value = getattr(model, "log_evidence_", None)
     if value is None:
-        raise ValueError(
-            f"weights='evidence' needs classifiers with log_evidence_. {type(model).__name__} has "
-            "none: use weights='log_loss'."
+        raise InputError(
+            f"{option('weights', 'evidence')} cannot be used",
+            expected="classifiers with log_evidence_",
+            got=f"{type(model).__name__}, which has none",
+            remedy=f"Use {option('weights', 'log_loss')}",
         )
     return float(value)
 
@@ -245,8 +253,9 @@ def _check_weights(weights: Sequence, n_models: int) -> np.ndarray:
     vector = np.asarray(weights, dtype=float)
     valid = vector.shape == (n_models,) and np.all(np.isfinite(vector)) and np.all(vector >= 0)
     if not valid or vector.sum() == 0:
-        raise ValueError(
-            f"The 'weights' must be {n_models} numbers of at least 0, one per classifier, not all "
-            f"0. Got {weights!r}."
+        raise InputError(
+            f"{option('weights')} cannot be used",
+            expected=f"{n_models} numbers of at least 0, one per classifier, not all 0",
+            got=repr(weights),
         )
     return vector

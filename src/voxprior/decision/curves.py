@@ -3,11 +3,11 @@
 A scan that was tested in several repeats is one scan: its probabilities are averaged first
 (`average_repeats`).
 
-reliability      part of right answers among scans whose confidence falls into a bin; ECE is the
-                 mean gap between confidence and that part, weighted by scans
-risk-coverage    error among the scans answered, against how many they are, most confident first
-expected cost    mean cost against the reject threshold: L[a, y] where answered, d_y where not
-confusion        scans by action (rows, abstention last) and true class (columns)
+* **reliability**: share of right answers among scans whose confidence falls into a bin; ECE is the
+  mean gap between confidence and that share, weighted by scans
+* **risk-coverage**: error among the scans answered, against how many they are, most confident first
+* **expected cost**: mean cost against the reject threshold: L[a, y] where answered, d_y where not
+* **confusion**: scans by action (rows, abstention last) and true class (columns)
 
 Bands come from drawing whole groups, runs or subjects, with replacement (`group_bootstrap`): a
 statistic is computed on each of B draws; its α/2 and 1 - α/2 quantiles over the draws, point by
@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 
 from voxprior.decision.bayes import cost_matrix, decide
+from voxprior.errors import InputError, option
 from voxprior.labels import known_codes
 
 
@@ -100,8 +101,10 @@ def average_repeats(y, probabilities, classes, samples=None, groups=None) -> Sca
     """
     y, p, classes = np.asarray(y), np.asarray(probabilities, dtype=float), np.asarray(classes)
     if p.shape != (len(y), len(classes)):
-        raise ValueError(
-            f"Probabilities of shape {(len(y), len(classes))} were expected. Got {p.shape}."
+        raise InputError(
+            "The probabilities do not fit the labels",
+            expected=f"shape {(len(y), len(classes))}",
+            got=str(p.shape),
         )
     code = known_codes(y, classes)
     samples = np.arange(len(y)) if samples is None else np.asarray(samples)
@@ -143,7 +146,7 @@ def group_bootstrap(
     """
     names, unit = np.unique(np.asarray(groups), return_inverse=True)
     if len(names) < 2:
-        raise ValueError("A group bootstrap needs at least two groups. Got one.")
+        raise InputError("There is nothing to draw from", expected="two groups or more", got="one")
     members = [np.flatnonzero(unit == u) for u in range(len(names))]
     rng = np.random.default_rng(random_state)
     draws = [
@@ -194,7 +197,9 @@ def reliability_curve(
     elif strategy == "quantile":
         edges = np.unique(np.quantile(confidence, np.linspace(0, 1, n_bins + 1)))
     else:
-        raise ValueError(f"The 'strategy' must be 'uniform' or 'quantile'. Got {strategy!r}.")
+        raise InputError(
+            f"{option('strategy', strategy)} is not known", expected="'uniform' or 'quantile'"
+        )
     n_bins = max(len(edges) - 1, 1)
     bin_of = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, n_bins - 1)
 
@@ -299,8 +304,10 @@ def confusion_table(y_true, y_pred, classes, reject_label=None) -> pd.DataFrame:
     labels = list(classes)
     other = sorted(set(y_pred.tolist()) - set(labels), key=str)
     if len(other) > 1 or (other and reject_label is not None and other != [reject_label]):
-        raise ValueError(
-            f"One label for abstentions was expected besides the classes {labels}. Got {other}."
+        raise InputError(
+            "Labels of abstentions are not one",
+            expected=f"one label besides the classes {labels}",
+            got=str(other),
         )
     rows = labels + ([reject_label] if reject_label is not None else other)
     counts = [[int(np.sum((y_pred == a) & (y_true == c))) for c in labels] for a in rows]

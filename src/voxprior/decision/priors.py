@@ -30,6 +30,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from voxprior.algebra import floored_log
+from voxprior.errors import InputError, option
 
 
 class PriorEstimate(NamedTuple):
@@ -86,24 +87,23 @@ def estimate_priors(
 
 def prior_vector(priors, classes: np.ndarray, name: str = "priors") -> np.ndarray:
     """Positive class frequencies that sum to 1, from "uniform", a list or a dict by label."""
-    n_classes = len(classes)
+    n_classes, labels = len(classes), classes.tolist()
+    what = f"{option(name)} cannot be used"
     if isinstance(priors, str):
         if priors != "uniform":
-            raise ValueError(f"The '{name}' must be 'uniform', a list or a dict. Got {priors!r}.")
+            raise InputError(what, expected="'uniform', a list or a dict", got=repr(priors))
         return np.full(n_classes, 1.0 / n_classes)
     if hasattr(priors, "keys"):
-        labels = classes.tolist()
         if set(priors.keys()) != set(labels):
-            raise ValueError(
-                f"The '{name}' must name every class, {labels}. Got {list(priors.keys())}."
-            )
+            raise InputError(what, expected=f"every class, {labels}", got=str(list(priors.keys())))
         priors = [priors[label] for label in labels]
     vector = np.asarray(priors, dtype=float)
     if vector.shape != (n_classes,) or not np.all(np.isfinite(vector)) or np.any(vector <= 0):
-        raise ValueError(
-            f"The '{name}' must be {n_classes} positive numbers, one per class in the order of "
-            f"{classes.tolist()}. Got {vector.tolist()}."
+        raise InputError(
+            what,
+            expected=f"{n_classes} positive numbers, one per class in the order of {labels}",
+            got=str(vector.tolist()),
         )
     if not np.isclose(vector.sum(), 1.0, atol=1e-6):
-        raise ValueError(f"The '{name}' must sum to 1. Got a sum of {vector.sum():g}.")
+        raise InputError(what, expected="a sum of 1", got=f"a sum of {vector.sum():g}")
     return vector / vector.sum()

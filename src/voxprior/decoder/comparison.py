@@ -16,8 +16,13 @@ import pandas as pd
 
 from voxprior import registry
 from voxprior.errors import fault, refuses_input
-from voxprior.report.summary import chance_level
-from voxprior.validation import LearningCurve, Result, compare_decoders, score_after_choice
+from voxprior.validation import (
+    LearningCurve,
+    Result,
+    chance_level,
+    compare_decoders,
+    score_after_choice,
+)
 from voxprior.validation.intervals import interval
 from voxprior.validation.result import plain
 

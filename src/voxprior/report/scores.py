@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from voxprior.validation import Result, interval
+from voxprior.validation import Result, chance_level, interval
 from voxprior.validation.intervals import Interval
 
 NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
@@ -67,22 +67,6 @@ def scores_of(result: Result) -> list[Score]:
     return [
         Score(key, interval(result, key), chance_level(result, key)) for key in result.score_names
     ]
-
-
-def chance_level(result: Result, score: str) -> float | None:
-    """Score of a decoder that ignores the images: it states the class frequencies, or the mean."""
-    truth = result.predictions.drop_duplicates("sample")["y_true"]
-    if result.task == "regression":
-        numbers = truth.to_numpy(float)
-        return {"r2": 0.0, "mae": float(np.abs(numbers - numbers.mean()).mean())}.get(score)
-    share = truth.value_counts(normalize=True)
-    return {
-        "accuracy": float(share.max()),
-        "balanced_accuracy": 1 / len(result.classes),
-        "auc": 0.5,
-        "log_loss": float(-(share * np.log(share)).sum()),
-        "brier": float(0.5 * (1 - (share**2).sum())),
-    }.get(score)
 
 
 def _number(value: float) -> str:

@@ -26,8 +26,8 @@ from voxprior.report.methods import (
     permutation_sentence,
 )
 from voxprior.report.pictures import Picture
-from voxprior.report.scores import Score, chance_level, scores_of
-from voxprior.validation import LearningCurve, PermutationResult, Result
+from voxprior.report.scores import Score, scores_of
+from voxprior.validation import LearningCurve, PermutationResult, Result, chance_level
 from voxprior.validation.result import plain
 
 # Columns of the predictions as the page calls them; p_<class> becomes P(<class>).

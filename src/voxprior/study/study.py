@@ -29,9 +29,8 @@ from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
 from voxprior.output import FINISHED, Clock, is_log, output_files
-from voxprior.report.summary import chance_level
 from voxprior.study.derivatives import Run, find_derivatives, find_runs, find_subjects
-from voxprior.validation import Result
+from voxprior.validation import Result, chance_level
 from voxprior.validation.result import plain, score_predictions, write_whole
 
 BIDS_VERSION = "1.9.0"

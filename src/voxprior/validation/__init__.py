@@ -1,7 +1,7 @@
 """Estimator and data to a Result: splits, the one parallel loop, audit, inference."""
 
 from voxprior.validation.audit import AuditError, AuditWarning, Finding, audit
-from voxprior.validation.choice import score_after_choice
+from voxprior.validation.comparison import compare_decoders, score_after_choice
 from voxprior.validation.covariates import (
     CovariateCoding,
     CovariateRemoval,
@@ -9,13 +9,9 @@ from voxprior.validation.covariates import (
     covariate_matrix,
     with_covariates,
 )
-from voxprior.validation.intervals import Interval, difference_interval, interval
+from voxprior.validation.intervals import Interval, chance_level, difference_interval, interval
 from voxprior.validation.learning import LearningCurve, learning_curve
-from voxprior.validation.permutation import (
-    PermutationResult,
-    compare_decoders,
-    permutation_test,
-)
+from voxprior.validation.permutation import PermutationResult, permutation_test
 from voxprior.validation.relabel import relabelling
 from voxprior.validation.result import Result
 from voxprior.validation.run import cross_validate
@@ -45,6 +41,7 @@ __all__ = [
     "PermutationResult",
     "Result",
     "audit",
+    "chance_level",
     "compare_decoders",
     "compare_with_covariates",
     "covariate_matrix",

@@ -1,27 +1,23 @@
 """Audit of a validation before it runs: what would make its number untrue.
 
-=====================  ========  ================================================================
-name                   severity  found when
-=====================  ========  ================================================================
-shared-group           error     a run or subject is in training and in test of one fold
-class-missing          error     a training fold has no scan of some class
-duplicate-images       error     the same image is in training and in test of one fold
-constant-scan          error     a scan, or a volume of a run, has one value in all voxels
-scan-scale             error     the root mean square of a scan is far from the others', a factor of
-                                 100 at least: see `voxprior.images.findings`
-repetition-time        error     a run has other seconds between volumes than most
-repeated-events        error     an event lies upon another of its label, so that the same volumes
-                                 count as two trials
-identifier-covariate   error     a covariate in words has another level for every scan: regressing
-                                 it out leaves nothing
-groups-ignored         warning   a search or calibration inside the estimator splits without groups
-fitted-outside         warning   scaling, selection or a frozen step has seen the test scans
-labels-confounded      warning   labels go along with run, scanner or another given variable
-leave-one-out          warning   classes are balanced, and every test set has one class: training
-                                 then always has less of it, which scores below chance on noise
-=====================  ========  ================================================================
+| name | severity | found when |
+|---|---|---|
+| shared-group | error | a run or subject is in training and in test of one fold |
+| class-missing | error | a training fold has no scan of some class |
+| duplicate-images | error | the same image is in training and in test of one fold |
+| constant-scan | error | a scan, or a volume of a run, has one value in all voxels |
+| scan-scale | error | the root mean square of a scan is 100 times off, or more |
+| repetition-time | error | a run has other seconds between volumes than most |
+| repeated-events | error | an event lies upon another of its label: volumes count as two trials |
+| identifier-covariate | error | a covariate in words has another level for every scan |
+| groups-ignored | warning | a search or calibration inside the estimator splits without groups |
+| fitted-outside | warning | scaling, selection or a frozen step has seen the test scans |
+| labels-confounded | warning | labels correlate with run, scanner or another given variable |
+| leave-one-out | warning | every test set has one of balanced classes: below chance on noise |
 
-Readers of files know what arrays do not show; they hand over their own `findings`.
+Scans are judged by `voxprior.images.findings`. Regressing out what names the scans leaves nothing
+of them. Where every test set has one class, training always has less of it.
+Readers of files know what arrays do not show; they hand over their own findings.
 Errors stop a run, warnings are shown; naming one in ``allow`` lets it pass and keeps it on record.
 
 References
@@ -37,7 +33,7 @@ import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,6 +43,7 @@ from sklearn.feature_selection import f_classif, f_regression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.utils import get_tags
 
+from voxprior.errors import InputError, InputWarning, in_python, option
 from voxprior.images.findings import FEWEST_VOXELS, scan_findings, scan_scale
 
 SEVERITY = {
@@ -80,35 +77,57 @@ class Finding:
     severity : {"error", "warning"}
         Whether it stops the run.
     message : str
-        What was found and what to do.
+        What was found and what to do, in the words of Python.
     allowed : bool
         Whether the user has overridden it.
+    marked : str
+        The message with the marks of `voxprior.errors.option`, for other front ends. Only the
+        message is saved.
+
+    Examples
+    --------
+    >>> from voxprior.errors import option
+    >>> from voxprior.validation import Finding
+    >>> found = Finding("shared-group", "error", f"Split by group, {option('cv', 'groups')}.")
+    >>> found.message
+    "Split by group, cv='groups'."
     """
 
     name: str
     severity: str
     message: str
     allowed: bool = False
+    marked: str = field(default="", compare=False, repr=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "marked", self.marked or self.message)
+        object.__setattr__(self, "message", in_python(self.marked))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as a plain dictionary."""
-        return asdict(self)
+        """Return the finding as a plain dictionary, without marks."""
+        content = asdict(self)
+        del content["marked"]
+        return content
 
 
-class AuditError(ValueError):
+class AuditError(InputError):
     """Findings that make the number untrue; ``findings`` holds them."""
 
     def __init__(self, findings: Sequence[Finding]):
         self.findings = tuple(findings)
-        lines = [f"[{f.name}] {f.message}" for f in findings]
-        names = ", ".join(dict.fromkeys(repr(f.name) for f in findings))
-        super().__init__("\n".join([*lines, f"To go on all the same, name it: allow=[{names}]."]))
+        super().__init__("\n".join(f"[{f.name}] {f.marked}" for f in self.findings))
+
+    @property
+    def marked(self) -> str:
+        """The findings, a line each, and how to go on, with marks."""
+        names = list(dict.fromkeys(f.name for f in self.findings))
+        return f"{self.what}\nTo go on all the same: {option('allow', names)}"
 
     def __reduce__(self):
         return type(self), (self.findings,)
 
 
-class AuditWarning(UserWarning):
+class AuditWarning(InputWarning):
     """A finding of the audit that does not stop the run."""
 
 
@@ -134,7 +153,7 @@ def audit(
         Indices of every fold.
     variables : dict of arrays
         Other things known of each scan, for instance ``{"scanner": ..., "age": ...}``; labels
-        should not go along with them.
+        should not correlate with them.
     names : sequence of str
         What the scans are called, where a finding names them.
     findings : sequence of (name, message)
@@ -160,18 +179,26 @@ def audit(
     found = list(findings)
     unknown = sorted({*allow, *(name for name, _ in found)} - set(SEVERITY))
     if unknown:
-        raise ValueError(f"No finding is called {unknown}. Findings are {sorted(SEVERITY)}.")
+        raise InputError(
+            f"No finding is called {', '.join(unknown)}",
+            expected=f"some of {', '.join(sorted(SEVERITY))}",
+            remedy=f"Check {option('allow')}",
+        )
     if names and len(names) != len(y):
-        raise ValueError(f"names must have one entry for each of {len(y)} scans. Got {len(names)}.")
+        raise InputError(
+            f"{option('names')} do not fit the scans",
+            expected=f"one for each of {len(y)} scans",
+            got=str(len(names)),
+        )
     y = np.asarray(y)
     groups = None if groups is None else np.asarray(groups)
-    labelled = is_classifier(estimator)
-    found += _look_at_folds(X, y, groups, folds, labelled)
+    classifying = is_classifier(estimator)
+    found += _look_at_folds(X, y, groups, folds, classifying)
     found += _look_at_estimator(estimator, groups)
     if not get_tags(estimator).input_tags.pairwise:
-        found += _look_at_data(X, y, groups, labelled)
+        found += _look_at_data(X, y, groups, classifying)
         found += _look_at_scans(estimator, X, names)
-    found += _look_at_variables(y, groups, variables or {}, labelled)
+    found += _look_at_variables(y, groups, variables or {}, classifying)
     judged = [
         Finding(name, SEVERITY[name], text, name in set(allow))
         for name, text in dict.fromkeys(found)
@@ -195,16 +222,16 @@ def heed(findings: Sequence[Finding]) -> None:
         raise AuditError(errors)
     for finding in findings:
         if not finding.allowed:
-            warnings.warn(f"[{finding.name}] {finding.message}", AuditWarning, stacklevel=3)
+            warnings.warn(AuditWarning(f"[{finding.name}] {finding.marked}"), stacklevel=3)
 
 
 Found = Iterator[tuple[str, str]]
 
 
-def _look_at_folds(X, y, groups, folds, labelled: bool) -> Found:
+def _look_at_folds(X, y, groups, folds, classifying: bool) -> Found:
     if groups is not None:
         yield from _shared_groups(groups, folds)
-    if labelled:
+    if classifying:
         yield from _missing_classes(y, folds)
         yield from _leave_one_out(y, folds)
     yield from _duplicates(X, folds)
@@ -217,7 +244,7 @@ def _shared_groups(groups, folds) -> Found:
         yield (
             "shared-group",
             f"{len(hit)} of {len(folds)} folds have the same group in training and in test, for "
-            f"instance {hit[0][0]!s}: split by group, for instance with LeaveOneGroupOut.",
+            f"instance {hit[0][0]!s}: split by group, {option('cv', 'groups')}.",
         )
 
 
@@ -242,8 +269,8 @@ def _leave_one_out(y, folds) -> Found:
         yield (
             "leave-one-out",
             "Classes are balanced and every test set holds one class, so training always has less "
-            "of the class that is tested, and noise scores below chance: take one of each class "
-            "out together, LeaveOnePerClassOut.",
+            "of the class that is tested, and noise scores below chance: leave one of each class "
+            f"out together, {option('cv', 'two-out')}.",
         )
 
 
@@ -264,7 +291,7 @@ def _duplicates(X, folds) -> Found:
 
 
 def image_keys(X) -> list:
-    """One key an image; equal images have equal keys."""
+    """One key per image; equal images have equal keys."""
     if sparse.issparse(X):
         X = X.tocsr()
         return [_digest(X[i].toarray()) for i in range(X.shape[0])]
@@ -300,8 +327,9 @@ def _look_at_estimator(estimator, groups) -> Found:
             where = f"'{name}'" if name else type(part).__name__
             yield (
                 "groups-ignored",
-                f"The search {where} splits by cv={part.cv!r}, which ignores the groups: scans of "
-                "one run choose and judge hyper-parameters. Give it cv=LeaveOneGroupOut().",
+                f"The search {where} splits by {part.cv!r}, which ignores the groups: scans of "
+                "one run choose and judge hyper-parameters. Give the search a split by group, for "
+                "instance scikit-learn's LeaveOneGroupOut().",
             )
 
 
@@ -310,7 +338,7 @@ def _sees_groups(cv) -> bool:
     return getattr(cv, "by", None) == "group" or any(known in name for known in GROUP_SPLITTERS)
 
 
-def _look_at_data(X, y, groups, labelled: bool) -> Found:
+def _look_at_data(X, y, groups, classifying: bool) -> Found:
     if sparse.issparse(X) or getattr(X, "ndim", 0) != 2 or X.shape[0] < 4:
         return
     matrix = X.to_numpy() if hasattr(X, "to_numpy") else X
@@ -318,8 +346,8 @@ def _look_at_data(X, y, groups, labelled: bool) -> Found:
     few = few[:, few.std(axis=0) > 0]
     if few.shape[1] == 0 or not np.all(np.isfinite(few)):
         return
-    by_group = groups is not None and all(_standardised(few[groups == g]) for g in set(groups))
-    if _standardised(few) and not by_group:
+    by_group = groups is not None and all(_standardized(few[groups == g]) for g in set(groups))
+    if _standardized(few) and not by_group:
         yield (
             "fitted-outside",
             "Every voxel has mean 0 and standard deviation 1 over all scans: they were scaled with "
@@ -328,12 +356,12 @@ def _look_at_data(X, y, groups, labelled: bool) -> Found:
     if few.shape[1] >= FEWEST_VOXELS:
         with warnings.catch_warnings():  # of voxels that do not vary within classes
             warnings.simplefilter("ignore")
-            p = (f_classif if labelled else f_regression)(few, y)[1]
+            p = (f_classif if classifying else f_regression)(few, y)[1]
         share = float(np.mean(p < 0.05))
         if share > 0.95:
             yield (
                 "fitted-outside",
-                f"{share:.0%} of the voxels go along with the labels (p < .05): if they were "
+                f"{share:.0%} of the voxels correlate with the labels (p < .05): if they were "
                 "chosen with these labels, choose inside the fold (a pipeline). A region chosen "
                 "beforehand is fine: allow it.",
             )
@@ -343,14 +371,14 @@ def _look_at_scans(estimator, X, names: Sequence[str]) -> Found:
     matrix = X.to_numpy() if hasattr(X, "to_numpy") else X
     if sparse.issparse(X) or getattr(matrix, "ndim", 0) != 2 or matrix.dtype.kind not in "fiub":
         return
-    # Covariates that are regressed out ride along as the last columns.
+    # Covariates that are regressed out are the last columns.
     params = estimator.get_params(deep=True)
-    riding = [v for name, v in params.items() if name.split("__")[-1] == "n_covariates"]
-    voxels = matrix[:, : matrix.shape[1] - sum(riding)]
+    covariates = [v for name, v in params.items() if name.split("__")[-1] == "n_covariates"]
+    voxels = matrix[:, : matrix.shape[1] - sum(covariates)]
     yield from scan_findings(map(scan_scale, voxels), names)
 
 
-def _standardised(values: np.ndarray) -> bool:
+def _standardized(values: np.ndarray) -> bool:
     if len(values) < 2:
         return False
     mean, sd = values.mean(axis=0), values.std(axis=0)
@@ -359,8 +387,8 @@ def _standardised(values: np.ndarray) -> bool:
     return bool(np.all(np.abs(mean) < 1e-3) and np.all((unit < 1e-3) | (sd == 0)))
 
 
-def _look_at_variables(y, groups, variables: Mapping[str, Any], labelled: bool) -> Found:
-    if groups is not None and labelled:
+def _look_at_variables(y, groups, variables: Mapping[str, Any], classifying: bool) -> Found:
+    if groups is not None and classifying:
         yield from _confounded_groups(y, groups)
     for name, values in variables.items():
         if _is_identifier(np.asarray(values)):
@@ -371,17 +399,17 @@ def _look_at_variables(y, groups, variables: Mapping[str, Any], labelled: bool) 
                 "variable that was meant.",
             )
             continue
-        p = _association(y, np.asarray(values), labelled)
+        p = _association(y, np.asarray(values), classifying)
         if p < 0.05:
             yield (
                 "labels-confounded",
-                f"The target goes along with '{name}' (p = {p:.2g}): the decoder may read '{name}' "
+                f"The target correlates with '{name}' (p = {p:.2g}): the decoder may read '{name}' "
                 "instead. Balance it, leave one of its levels out, or regress it out in the fold.",
             )
 
 
 def _confounded_groups(y, groups) -> Found:
-    """Runs should hold all classes alike; where a group is a subject of one class, many are due."""
+    """Runs should hold all classes alike; groups of one class, as subjects are, must be many."""
     table = _counts(y, groups)
     held = (table > 0).sum(axis=1)
     if np.all(held == 1):
@@ -390,7 +418,7 @@ def _confounded_groups(y, groups) -> Found:
             yield (
                 "labels-confounded",
                 f"Every group has one class, and some class has only {fewest} groups: the class "
-                "cannot be told from its groups. More groups, or all classes in a group, are due.",
+                "cannot be told from its groups. Take more groups, or groups with all classes.",
             )
     elif stats.chi2_contingency(table)[1] < 0.01:
         yield (
@@ -414,14 +442,14 @@ def _counts(a, b) -> np.ndarray:
     return table
 
 
-def _association(y, values, labelled: bool) -> float:
+def _association(y, values, classifying: bool) -> float:
     """p-value that target and variable are unrelated."""
     numeric = values.dtype.kind in "fiu" and len(np.unique(values)) > 5
     if len(np.unique(values)) < 2:
         return 1.0
-    if labelled and not numeric:
+    if classifying and not numeric:
         return float(stats.chi2_contingency(_counts(y, values))[1])
-    if labelled:
+    if classifying:
         return float(stats.f_oneway(*(values[y == label] for label in np.unique(y)))[1])
     if numeric:
         return float(stats.spearmanr(y, values)[1])

@@ -3,16 +3,14 @@
     X_vox = mean + (Z - mean Z) B + residual,   B = least squares on the training scans     (1)
 
 Residuals of test scans use the training fold's B and means, so nothing is learned from them. The
-covariates ride along as the last columns of X (`with_covariates`), which every splitter, search and
+covariates are the last columns of X (`with_covariates`), which every splitter, search and
 permutation then moves together with the scans; `CovariateRemoval`, first in a pipeline, takes them
 off again. A level that a training fold does not have (a site left out) gets coefficient 0.
 
-========  ==================  ==================================================
-symbol    variable            shape
-========  ==================  ==================================================
-Z         covariates          (n, q)
-B         coef_               (q, V)
-========  ==================  ==================================================
+| symbol | variable | shape |
+|---|---|---|
+| Z | `covariates` | (n, q) |
+| B | `coef_` | (q, V) |
 
 A score is believed to come from the images only if the covariates alone score less: see
 `compare_with_covariates`.
@@ -35,14 +33,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from voxprior.errors import InputError, option
+from voxprior.validation.folds import make_folds
 from voxprior.validation.result import Result
-from voxprior.validation.run import cross_validate, make_folds
+from voxprior.validation.run import cross_validate
 
 
 class CovariateCoding(NamedTuple):
     """How a table of covariates becomes numbers: learned on training scans, the same for new ones.
 
-    A number is a column as it is; text, booleans and categories are one column a level but the
+    A number is a column as it is; text, booleans and categories are one column per level but the
     first.
 
     Examples
@@ -68,7 +68,11 @@ class CovariateCoding(NamedTuple):
             }
         )
         if not coding.columns:
-            raise ValueError("No covariate varies: each has a single level.")
+            raise InputError(
+                f"None of {option('covariates')} varies",
+                expected="two levels or more",
+                got="one of each",
+            )
         return coding
 
     @property
@@ -85,16 +89,18 @@ class CovariateCoding(NamedTuple):
         table = _table(covariates)
         missing = [name for name in self.levels if name not in table]
         if missing:
-            raise ValueError(
-                f"Covariates {list(self.levels)} were expected. Got {list(table)}: {missing} are "
-                "missing."
+            raise InputError(
+                f"{option('covariates')} lack {', '.join(missing)}",
+                expected=", ".join(self.levels),
+                got=", ".join(map(str, table)),
             )
         numbers = []
         for name, levels in self.levels.items():
             strange = sorted(set(table[name]) - set(levels), key=str) if levels else []
             if strange:
-                raise ValueError(
-                    f"Covariate '{name}' had the levels {levels} in training. Got {strange[0]!r}."
+                raise InputError(
+                    f"Covariate '{name}' had the levels {levels} in training",
+                    got=repr(strange[0]),
                 )
             coded = [table[name] == level for level in levels[1:]] if levels else [table[name]]
             numbers += [column.to_numpy(dtype=float) for column in coded]
@@ -106,7 +112,10 @@ def _table(covariates) -> pd.DataFrame:
     table = table.set_axis([str(name) for name in table.columns], axis=1)
     if table.isna().to_numpy().any():
         missing = table.columns[table.isna().any()].tolist()
-        raise ValueError(f"Covariates {missing} have missing values: fill or drop those scans.")
+        raise InputError(
+            f"Covariates {', '.join(missing)} have missing values",
+            remedy="Fill them, or drop those scans",
+        )
     return table
 
 
@@ -175,9 +184,9 @@ class CovariateRemoval(TransformerMixin, BaseEstimator):
         """Estimate the coefficients on training scans."""
         X = validate_data(self, X, dtype=(np.float64, np.float32))
         if not 0 <= self.n_covariates < X.shape[1]:
-            raise ValueError(
-                f"The 'n_covariates' must be from 0 to {X.shape[1] - 1}, for X has {X.shape[1]} "
-                f"columns. Got {self.n_covariates!r}."
+            raise InputError(
+                f"{option('n_covariates', self.n_covariates)} cannot be used",
+                expected=f"0 to {X.shape[1] - 1}, because X has {X.shape[1]} columns",
             )
         V = X.shape[1] - self.n_covariates
         Z = X[:, V:].astype(float)
@@ -212,7 +221,7 @@ class CovariateComparison(NamedTuple):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a decoder, the one of the covariates alone included, and a column a score."""
+        """One row per decoder, the one of the covariates alone included; one column per score."""
         rows = {
             "images": self.images,
             "images, covariates regressed out": self.adjusted,
@@ -226,7 +235,7 @@ def compare_with_covariates(
 ) -> CovariateComparison:
     """Decode images as they are, images with covariates regressed out, and covariates alone.
 
-    The audit is told of the covariates, and looks whether labels go along with them; that is said
+    The audit is told of the covariates, and looks whether labels correlate with them; that is said
     once, for the images as they are.
 
     Parameters
@@ -257,7 +266,7 @@ def compare_with_covariates(
     Z, _ = covariate_matrix(covariates)
     known = {str(name): column.to_numpy() for name, column in _table(covariates).items()}
     known |= dict(variables or {})
-    # Regressed out, or decoded on purpose: that labels go along with them has been said.
+    # Regressed out, or decoded on purpose: that labels correlate with them has been said.
     said = {*allow, "labels-confounded"}
     folds, _ = make_folds(estimator, X, y, groups, cv)
     baseline = LogisticRegression() if is_classifier(estimator) else RidgeCV(np.logspace(-3, 3, 7))

@@ -1,16 +1,14 @@
 """Intervals: how far a cross-validated score may be from its expectation, and by which method.
 
-==========================================  ==================================================
-split                                       interval
-==========================================  ==================================================
-one test set of scans that are              **beta-binomial**: k right of n gives the quantiles of
-independent (each its own group), accuracy  Beta(k + ½, n - k + ½), Jeffreys' interval [1]_
-regression, repeated random splits, test    **corrected resampled t** [2]_, of the J folds' scores:
-sets no larger than training sets           variance (1/J + n_test/n_train) s², J - 1 degrees
-everything else                             **group bootstrap**: whole groups are drawn, see below
-fewer than 5 groups; a loss that does not   none, and the reason is said
-vary; a score that is not defined
-==========================================  ==================================================
+The split decides the method:
+
+* **beta-binomial**, for the accuracy on one test set of scans that are independent (each its own
+  group): k right of n gives the quantiles of Beta(k + ½, n - k + ½), Jeffreys' interval [1]_;
+* **corrected resampled t** [2]_, for regression on repeated random splits with test sets no larger
+  than training sets: variance (1/J + n_test/n_train) s² of the J folds' scores, J - 1 degrees;
+* **group bootstrap** for everything else: whole groups are drawn, see below;
+* none, and the reason is said, below 5 groups, for a loss that does not vary and for a score that
+  is not defined.
 
 **What is covered.** The score that such a validation has on average over data sets: for means over
 scans, the expected score, on new scans of new groups from the same population, of a decoder trained
@@ -30,8 +28,8 @@ count stands still once a decoder is nearly right, which leaves 1V to 2V. The mi
 
 A scan of a rare class tests as much as any other but trains its class's mean with more weight,
 1/n_c instead of C/n; squared and averaged over scans that is h = n/C² Σ_c 1/n_c (1 for equal
-classes, for regression, and for scores that weigh classes alike in testing too). s²/J, the spread
-of J repeated random folds' scores, is what other draws of them would change. Quantiles are
+classes, for regression, and for scores that weigh classes alike in testing too). s²/J, the variance
+of J repeated random folds' mean score, is what other draws of them would change. Quantiles are
 Student's with G - 1 degrees of freedom, t.
 
 **Limits.** A score between 0 and 1 is read as a share of ñ independent scans, as many as have that
@@ -63,14 +61,22 @@ References
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from voxprior.validation.group_scores import OfGroups, score_of_groups
-from voxprior.validation.result import Result, score_predictions
+from voxprior.errors import InputError, option
+from voxprior.validation.scores import (
+    OfGroups,
+    check_same_scans,
+    score_of_groups,
+    score_predictions,
+)
+
+if TYPE_CHECKING:
+    from voxprior.validation.result import Result
 
 FEWEST_GROUPS = 5
 # λ of (1): 1 + λ is the middle of 1 to 2, and of 2 to 4.
@@ -92,7 +98,7 @@ class Interval(NamedTuple):
     reason: str  # why this method, or why none
 
 
-class Spread(NamedTuple):
+class Variation(NamedTuple):
     """A score, its variance over data sets, and the degrees of freedom of that variance."""
 
     estimate: float
@@ -135,7 +141,10 @@ def interval(
     names = result.score_names
     score = names[0] if score is None else score
     if score not in names:
-        raise ValueError(f"Scores are {names}. Got {score!r}.")
+        raise InputError(
+            f"{option('score', score)} is not a score of this result",
+            expected=f"one of {', '.join(names)}",
+        )
     estimate = score_predictions(result.predictions, result.task, result.classes)[score]
     method, reason = choose_method(result, score)
     if not np.isfinite(estimate):
@@ -163,6 +172,25 @@ def interval(
         if np.isnan(low):
             method, reason = "none", "the loss does not vary between groups"
     return Interval(score, float(estimate), float(low), float(high), level, method, reason)
+
+
+def chance_level(result: Result, score: str) -> float | None:
+    """Score of a decoder that ignores the images: it states the class frequencies, or the mean.
+
+    None for scores that have no such level.
+    """
+    truth = result.predictions.drop_duplicates("sample")["y_true"]
+    if result.task == "regression":
+        values = truth.to_numpy(float)
+        return {"r2": 0.0, "mae": float(np.abs(values - values.mean()).mean())}.get(score)
+    share = truth.value_counts(normalize=True)
+    return {
+        "accuracy": float(share.max()),
+        "balanced_accuracy": 1 / len(result.classes),
+        "auc": 0.5,
+        "log_loss": float(-(share * np.log(share)).sum()),
+        "brier": float(0.5 * (1 - (share**2).sum())),
+    }.get(score)
 
 
 def choose_method(result: Result, score: str) -> tuple[str, str]:
@@ -217,9 +245,7 @@ def difference_interval(
     >>> found.low > 0, round(found.estimate, 2)
     (True, 0.5)
     """
-    columns = ["fold", "sample", "group", "y_true"]
-    if not first.predictions[columns].equals(second.predictions[columns]):
-        raise ValueError("The decoders must be tested on the same scans in the same folds.")
+    check_same_scans(first, second)
     estimate = first.pooled()[score] - second.pooled()[score]
     n_groups = first.predictions["group"].nunique()
     if not np.isfinite(estimate) or n_groups < FEWEST_GROUPS:
@@ -276,27 +302,27 @@ def corrected_t(scores, n_train: float, n_test: float, level: float = 0.95) -> t
     return _symmetric(_corrected(np.asarray(scores, dtype=float), n_train, n_test), level)
 
 
-def _symmetric(found: Spread, level: float) -> tuple[float, float]:
+def _symmetric(found: Variation, level: float) -> tuple[float, float]:
     half = float(stats.t.ppf((1 + level) / 2, found.degrees) * np.sqrt(found.variance))
     return found.estimate - half, found.estimate + half
 
 
-def _corrected(scores: np.ndarray, n_train: float, n_test: float) -> Spread:
+def _corrected(scores: np.ndarray, n_train: float, n_test: float) -> Variation:
     J = len(scores)
     if J < 2:
-        raise ValueError("A corrected resampled t interval needs at least two splits. Got one.")
+        raise InputError("There is no corrected resampled t interval of one split", expected="two")
     variance = (1 / J + n_test / n_train) * scores.var(ddof=1)
-    return Spread(float(scores.mean()), float(variance), J - 1)
+    return Variation(float(scores.mean()), float(variance), J - 1)
 
 
-def _over_folds(result: Result, score: str) -> Spread:
+def _over_folds(result: Result, score: str) -> Variation:
     folds = result.scores
     return _corrected(folds[score].to_numpy(), folds["n_train"].mean(), folds["n_test"].mean())
 
 
 def _over_groups(
     statistic: OfGroups, result: Result, score: str, by_fold: pd.Series, n_draws: int, random_state
-) -> Spread:
+) -> Variation:
     """(1), of a score or of a difference of scores, `by_fold` of each fold."""
     G = result.predictions["group"].nunique()
     counts = np.random.default_rng(random_state).multinomial(G, np.full(G, 1 / G), n_draws)
@@ -310,10 +336,10 @@ def _over_groups(
     by_fold = by_fold.dropna()
     if _repeated(result) and len(by_fold) > 1:
         variance += by_fold.var(ddof=1) / len(by_fold)
-    return Spread(float(statistic(np.ones((1, G)))[0]), float(variance), G - 1)
+    return Variation(float(statistic(np.ones((1, G)))[0]), float(variance), G - 1)
 
 
-def limits(found: Spread, score: str, n: float, level: float) -> tuple[float, float]:
+def limits(found: Variation, score: str, n: float, level: float) -> tuple[float, float]:
     """Limits (2) or (3) of a score; NaN where the variance is 0 and nothing bounds it."""
     t = stats.t.ppf((1 + level) / 2, found.degrees)
     if score in COUNTS + CLASSWISE:

@@ -1,4 +1,4 @@
-"""Learning curves from two scans a class to all: which prior pays, and when it stops paying.
+"""Learning curves from two scans per class to all: which prior pays, and when it stops paying.
 
 Every decoder is trained and tested on the same splits (`FewShotSplit`); the training scans of a
 repeat grow, so those of a smaller size are among those of a larger one. Differences between
@@ -16,11 +16,19 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
+from voxprior.errors import InputError, InputTypeError
 from voxprior.validation.audit import Finding, audit, heed
-from voxprior.validation.fold import FoldOutcome, build_result, fit_fold
+from voxprior.validation.folds import (
+    FoldOutcome,
+    build_result,
+    check_data,
+    describe,
+    fit_fold,
+    split_settings,
+)
 from voxprior.validation.intervals import difference_interval
-from voxprior.validation.result import Result
-from voxprior.validation.run import Outcome, check_data, describe, run_tasks, split_settings
+from voxprior.validation.result import Result, html_table
+from voxprior.validation.run import Outcome, run_tasks
 from voxprior.validation.splits import FewShotSplit
 from voxprior.validation.store import TaskStore, settings_digest
 
@@ -37,6 +45,20 @@ class LearningCurve:
         ``(name, n_per_class)`` to `Result`.
     complete : bool
         False after Ctrl-C; sizes that no fold has finished are absent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from voxprior.validation import learning_curve
+    >>> y = np.tile([0, 1], 20)
+    >>> X = np.random.default_rng(0).normal(size=(40, 10)) + y[:, None]
+    >>> learning_curve({"naive Bayes": GaussianNB()}, X, y, sizes=[2, 5, 10])
+    Learning curve: mean accuracy over 10 random splits, by training scans or groups per class
+    per class  naive Bayes
+    2                0.630
+    5                0.805
+    10               0.880
     """
 
     results: dict[tuple[str, int], Result]
@@ -44,7 +66,7 @@ class LearningCurve:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a decoder, size and repeat, with the scores of `Result.scores`."""
+        """One row per decoder, size and repeat, with the scores of `Result.scores`."""
         parts = [
             result.scores.assign(estimator=name, n_per_class=size)
             for (name, size), result in self.results.items()
@@ -68,7 +90,10 @@ class LearningCurve:
         """
         names = {name for name, _ in self.results}
         if baseline not in names:
-            raise ValueError(f"Decoders are {sorted(names)}. Got baseline {baseline!r}.")
+            raise InputError(
+                f"There is no decoder {baseline!r} to compare with",
+                expected=f"one of {', '.join(sorted(names))}",
+            )
         rows = []
         for (name, size), result in self.results.items():
             if name == baseline or (baseline, size) not in self.results:
@@ -77,6 +102,32 @@ class LearningCurve:
             found = difference_interval(*pair, score, level=level)
             rows.append((name, size, found.estimate, found.low, found.high))
         return pd.DataFrame(rows, columns=["estimator", "n_per_class", "difference", "low", "high"])
+
+    def __repr__(self) -> str:
+        return f"{self._title()}\n{self._means().to_string(float_format='{:.3f}'.format)}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title(), self._means().map("{:.3f}".format))
+
+    def _title(self) -> str:
+        n = len(next(iter(self.results.values())).scores)
+        stopped = "" if self.complete else " (interrupted)"
+        return (
+            f"Learning curve{stopped}: mean {self._score().replace('_', ' ')} over {n} random "
+            "splits, by training scans or groups per class"
+        )
+
+    def _score(self) -> str:
+        """The most telling score, judged by all scans: those that test vary with the size."""
+        counts = next(iter(self.results.values())).settings.get("class_counts", {})
+        return "accuracy" if len({*counts.values()}) < 2 else "balanced_accuracy"
+
+    def _means(self) -> pd.DataFrame:
+        """Mean of the most telling score, sizes by decoders."""
+        score, columns = self._score(), dict[str, dict[int, float]]()
+        for (name, size), result in self.results.items():
+            columns.setdefault(name, {})[size] = float(result.scores[score].mean())
+        return pd.DataFrame(columns).rename_axis(columns="per class")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold; `from_dict` reads it back."""
@@ -97,15 +148,15 @@ class LearningCurve:
 
 
 def _same_folds(first: Result, second: Result) -> tuple[Result, Result]:
-    """Two results cut to the folds that both have finished."""
+    """Two results with the folds that both have finished."""
     common = np.intersect1d(first.scores["fold"], second.scores["fold"])
+    return _only_folds(first, common), _only_folds(second, common)
 
-    def cut(result: Result) -> Result:
-        tables = {name: getattr(result, name) for name in ("predictions", "scores", "timings")}
-        kept = {name: table[table["fold"].isin(common)] for name, table in tables.items()}
-        return replace(result, **{n: t.reset_index(drop=True) for n, t in kept.items()})
 
-    return cut(first), cut(second)
+def _only_folds(result: Result, folds: np.ndarray) -> Result:
+    tables = {name: getattr(result, name) for name in ("predictions", "scores", "timings")}
+    kept = {name: table[table["fold"].isin(folds)] for name, table in tables.items()}
+    return replace(result, **{n: t.reset_index(drop=True) for n, t in kept.items()})
 
 
 def learning_curve(
@@ -128,7 +179,7 @@ def learning_curve(
     audited: Sequence[Finding] | None = None,
     folder: str | os.PathLike | None = None,
 ) -> LearningCurve:
-    """Score several decoders at growing numbers of training scans a class, after the audit.
+    """Score several decoders at growing numbers of training scans per class, after the audit.
 
     Parameters
     ----------
@@ -139,8 +190,8 @@ def learning_curve(
     variables, names, findings, allow, audited
         For the audit, as in `cross_validate`; each `Result` keeps the findings of its decoder.
     sizes : sequence of int
-        Scans a class (units, with ``draw="group"``); default 2, 3, 5, 8, 12, ... up to all that the
-        training pool has.
+        Scans per class (units, with ``draw="group"``); default 2, 3, 5, 8, 12, ... up to all that
+        the training pool has.
     n_repeats, pool, draw
         See `FewShotSplit`.
     folder : path
@@ -160,7 +211,9 @@ def learning_curve(
     """
     for name, model in estimators.items():
         if not is_classifier(model):
-            raise TypeError(f"Learning curves need classifiers. {name!r} is none.")
+            raise InputTypeError(
+                f"{name!r} has no learning curve", expected="a classifier", got=type(model).__name__
+            )
     y, groups, classes = check_data(next(iter(estimators.values())), X, y, groups)
     options = {"n_repeats": n_repeats, "pool": pool, "draw": draw, "random_state": random_state}
     sizes = usable_sizes(y, groups, options) if sizes is None else list(sizes)
@@ -251,7 +304,8 @@ def usable_sizes(y, groups, options: Mapping[str, Any]) -> list[int]:
             largest -= 1
         else:
             return [step for step in STEPS if step < largest] + [largest]
-    raise ValueError(
-        "A learning curve needs at least two scans of every class to train on, besides those "
-        f"that test. Got {counts.tolist()} a class."
+    raise InputError(
+        "There are too few scans for a learning curve",
+        expected="two of every class to train on, besides those that test",
+        got=f"{', '.join(map(str, counts))} per class",
     )

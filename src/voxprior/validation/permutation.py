@@ -16,7 +16,7 @@ well as the true labels,
 * Scores are kept in a folder as they come, if one is given: a test that was stopped goes on, and
   ends in the same result as one that was not, early stopping included.
 * What labels do not change is made once: Gram matrices (``kernel="precomputed"``), and whatever an
-  estimator offers by ``prepare`` and ``fit_prepared``, see `voxprior.validation.fold`.
+  estimator offers by ``prepare`` and ``fit_prepared``, see `voxprior.validation.folds`.
 
 References
 ----------
@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,23 +37,28 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
 from voxprior.decision.base import offer_groups
+from voxprior.errors import InputError, option
 from voxprior.validation.audit import Finding, audit_once
-from voxprior.validation.fold import fit_fold, fold_table, prepare_for_labels
-from voxprior.validation.group_scores import scan_scores
+from voxprior.validation.folds import (
+    check_data,
+    describe,
+    fit_fold,
+    fold_table,
+    make_folds,
+    prepare_for_labels,
+)
 from voxprior.validation.relabel import (
     Relabelling,
     every_relabelling,
     random_relabelling,
     relabelling,
 )
-from voxprior.validation.result import Result, score_predictions
-from voxprior.validation.run import check_data, describe, make_folds, run_tasks
+from voxprior.validation.run import run_tasks
+from voxprior.validation.scores import LOWER_IS_BETTER, TIE, score_predictions
 from voxprior.validation.store import TaskStore, settings_digest
 
-LOWER_IS_BETTER = ("log_loss", "brier", "mae")
 # Other scores are judged by the predicted labels alone.
 NEED_VALUES = ("log_loss", "brier", "auc")
-TIE = 1e-12
 
 
 class PermutationResult(NamedTuple):
@@ -70,6 +76,18 @@ class PermutationResult(NamedTuple):
     hyperparameters: str  # what was done about a search
     complete: bool  # False after Ctrl-C
     findings: tuple[Finding, ...] = ()  # what the audit found, allowed ones included
+
+    def __repr__(self) -> str:
+        number = f"all {len(self.null)}" if self.exact else f"{len(self.null)} random"
+        how = [f"{number} relabellings", self.scheme]
+        how += ["stopped early"] * self.stopped_early + ["interrupted"] * (not self.complete)
+        return (
+            f"Permutation test: {self.score.replace('_', ' ')} {self.observed:.3f}, "
+            f"p = {self.p_value:.3g} (smallest possible {self.smallest_p:.3g}); {', '.join(how)}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
 
     def summary(self) -> dict[str, Any]:
         """Plain dictionary for a report."""
@@ -134,8 +152,9 @@ def permutation_test(
     >>> y, runs = np.tile([0, 1], 5), np.repeat(range(5), 2)
     >>> X = np.random.default_rng(0).normal(size=(10, 3)) + 5 * y[:, None]
     >>> test = permutation_test(GaussianNB(), X, y, runs, stop_after=None)
-    >>> test.p_value, test.smallest_p, test.exact, test.scheme
-    (0.0625, 0.0625, True, 'labels exchanged among scans within each group')
+    >>> test
+    Permutation test: accuracy 1.000, p = 0.0625 (smallest possible 0.0625);
+    all 31 relabellings, labels exchanged among scans within each group
     """
     y, groups, classes = check_data(estimator, X, y, groups)
     cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it
@@ -205,8 +224,9 @@ def _default_score(y, classes) -> str:
 
 def _settle_search(estimator, X, y, groups, hyperparameters) -> tuple[Any, str]:
     if hyperparameters not in ("rechosen", "fixed"):
-        raise ValueError(
-            f"The 'hyperparameters' must be 'rechosen' or 'fixed'. Got {hyperparameters!r}."
+        raise InputError(
+            f"{option('hyperparameters', hyperparameters)} is not known",
+            expected="'rechosen' or 'fixed'",
         )
     if not isinstance(estimator, GridSearchCV | RandomizedSearchCV):
         return estimator, "what the estimator tunes in fit, if anything, is tuned anew each time"
@@ -256,7 +276,10 @@ def _run(codes, shared, sign, stop_after, options) -> tuple[np.ndarray, bool]:
     if not done[0]:
         raise KeyboardInterrupt
     if np.isnan(scores[0]):
-        raise ValueError(f"The score {shared[-1]!r} is not defined for this split.")
+        raise InputError(
+            f"The score {shared[-1]!r} is not defined for this split",
+            remedy=f"Choose another score or another {option('cv')}",
+        )
     return scores[: in_order()], outcome.complete or enough()
 
 
@@ -301,80 +324,3 @@ def _joined_table(outcomes, y, groups, labels) -> pd.DataFrame:
     return fold_table(
         0, outcomes[0]._replace(test=test, y_pred=y_pred, values=values), y, groups, labels
     )
-
-
-class Comparison(NamedTuple):
-    """Paired comparison of two decoders on the same test scans."""
-
-    score: str
-    difference: float  # first minus second; positive where the first scores higher
-    p_value: float  # two-sided
-    smallest_p: float
-    n_groups: int
-    exact: bool
-
-
-def compare_decoders(
-    first: Result,
-    second: Result,
-    score: str | None = None,
-    *,
-    n_permutations: int = 10_000,
-    random_state: int = 0,
-) -> Comparison:
-    """Test whether two decoders differ: signs of the groups' differences are flipped.
-
-    Repeats are averaged per scan and scans per group; if the decoders are alike, a group's
-    difference is as likely to be negative as positive. All 2^G signs are tried where that is no
-    more than `n_permutations`.
-
-    Parameters
-    ----------
-    first, second : Result
-        Of the same scans and folds.
-    score : str
-        accuracy (default; mae for regression), balanced_accuracy, log_loss, brier or mae.
-    n_permutations, random_state : int
-        Random sign flips where there are too many, and their seed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from voxprior.validation import compare_decoders, cross_validate
-    >>> y, runs = np.tile([0, 1], 12), np.repeat(range(6), 4)
-    >>> X = np.random.default_rng(0).normal(size=(24, 3)) + 2 * y[:, None]
-    >>> good, blind = (cross_validate(m, X, y, runs) for m in (GaussianNB(), DummyClassifier()))
-    >>> round(compare_decoders(good, blind).p_value, 4)
-    0.0312
-    """
-    if score is None:
-        score = "mae" if first.task == "regression" else "accuracy"
-    difference = _group_differences(first, second, score)
-    G = len(difference)
-    exact = n_permutations + 1 >= 2**G
-    if exact:
-        signs = 1 - 2 * ((np.arange(2**G)[:, None] >> np.arange(G)) & 1)
-        flipped = np.abs(signs @ difference)
-        p = float(np.mean(flipped >= flipped[0] - TIE * G))
-    else:
-        rng = np.random.default_rng(random_state)
-        signs = rng.choice([-1, 1], size=(n_permutations, G))
-        as_large = np.abs(signs @ difference) >= abs(difference.sum()) - TIE * G
-        p = float((1 + as_large.sum()) / (1 + n_permutations))
-    smallest = max(2.0 / 2**G, 0.0 if exact else 1 / (1 + n_permutations))
-    return Comparison(score, float(difference.mean()), p, smallest, G, exact)
-
-
-def _group_differences(first: Result, second: Result, score: str) -> np.ndarray:
-    columns = ["fold", "sample", "group", "y_true"]
-    if not first.predictions[columns].equals(second.predictions[columns]):
-        raise ValueError("The decoders must be tested on the same scans in the same folds.")
-    tables = [scan_scores(result, score) for result in (first, second)]
-    if any(table is None for table in tables):
-        raise ValueError(f"The score {score!r} is not a mean over scans that both decoders have.")
-    by_group = [table.groupby("group")["value"].mean().to_numpy() for table in tables]  # type: ignore[union-attr]
-    if len(by_group[0]) < 2:
-        raise ValueError("A paired comparison needs at least two groups. Got one.")
-    return by_group[0] - by_group[1]

@@ -3,11 +3,9 @@
 A permutation test may exchange labels only where they are exchangeable. *Blocks* are scans that
 carry one label together (volumes of one stimulus block); *groups* are runs or subjects.
 
-============  =====================================================================================
-free          no groups: block labels are exchanged among all blocks
-within        groups hold several labels (conditions in runs): exchanged inside each group
-whole         every group holds one label (a subject's diagnosis): exchanged among groups
-============  =====================================================================================
+* **free**, no groups: block labels are exchanged among all blocks;
+* **within**, groups hold several labels (conditions in runs): exchanged inside each group;
+* **whole**, every group holds one label (a subject's diagnosis): exchanged among groups.
 
 Labels move inside *strata* (everything; a group each; everything) of *units* (blocks; blocks;
 groups). With m_sc units of label c in stratum s there are
@@ -20,7 +18,7 @@ S such renamings, at least S relabellings score as high as the true one:
 
     smallest attainable p = S / N                                                           (2)
 
-Five runs of one scan a condition have N = 32, S = 2, and cannot give p below 1/16.
+Five runs of one scan per condition have N = 32, S = 2, and cannot give p below 1/16.
 
 References
 ----------
@@ -35,6 +33,8 @@ from math import factorial, prod
 from typing import NamedTuple
 
 import numpy as np
+
+from voxprior.errors import InputError, option
 
 WORDS = {
     "free": "labels exchanged among all {unit}",
@@ -117,20 +117,31 @@ def _blocks(code, group, blocks) -> np.ndarray:
     block = np.unique(pair, axis=1, return_inverse=True)[1].ravel()
     for b in range(block.max() + 1):
         if len(np.unique(code[block == b])) > 1:
-            raise ValueError("Every block must carry one label. Got a block with several.")
+            raise InputError(
+                f"{option('blocks')} cannot be used",
+                expected="blocks of one label each",
+                got="a block with several",
+            )
     return block
 
 
 def _choose(scheme, code, group, grouped: bool) -> str:
     if scheme not in ("auto", *WORDS):
-        raise ValueError(f"The 'scheme' must be 'auto' or one of {list(WORDS)}. Got {scheme!r}.")
+        raise InputError(
+            f"{option('scheme', scheme)} is not known",
+            expected=f"one of {', '.join(('auto', *WORDS))}",
+        )
     if scheme != "free" and not grouped:
         if scheme != "auto":
-            raise ValueError(f"The scheme {scheme!r} needs groups.")
+            raise InputError(f"{option('scheme', scheme)} needs {option('groups')}")
         return "free"
     held = [len(np.unique(code[group == g])) for g in range(group.max() + 1)]
     if scheme == "whole" and max(held) > 1:
-        raise ValueError("The scheme 'whole' needs one label a group. Got groups with several.")
+        raise InputError(
+            f"{option('scheme', scheme)} cannot be used",
+            expected="one label per group",
+            got="groups with several",
+        )
     if scheme != "auto":
         return scheme
     return "whole" if max(held) == 1 else "within"

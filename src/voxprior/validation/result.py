@@ -1,18 +1,7 @@
 """Result: what a validation run found, as plain tables that can be saved, read back and compared.
 
-Scores of a fold, from its predictions alone (c runs over classes, i over the m test scans):
-
-===================  ============================================================================
-accuracy             share of scans labelled rightly; an abstention is not right
-balanced_accuracy    mean over the classes present of the share labelled rightly
-log_loss             -1/m Σ_i log p_i[y_i], p clipped at 2.2e-16 as scikit-learn does
-brier                1/(2m) Σ_i Σ_c (p_ic - [y_i = c])², from 0 to 1 for any number of classes
-auc                  area under the ROC curve, one class against the rest averaged over classes;
-                     NaN where a class is missing from the fold
-coverage             share of scans answered, and **selective_accuracy**, accuracy among them:
-                     only where the decoder abstained somewhere
-r2, mae              regression: explained variance (NaN below two test scans), mean absolute error
-===================  ============================================================================
+The scores are described in `voxprior.validation.scores`, their intervals in
+`voxprior.validation.intervals`.
 """
 
 from __future__ import annotations
@@ -21,23 +10,24 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
+from voxprior.errors import InputError
 from voxprior.validation.audit import Finding
+from voxprior.validation.intervals import chance_level, interval
+from voxprior.validation.scores import columns_of, score_predictions
 
 FORMAT = 2
 READABLE = (1, 2)  # format 1 also held the timings
 TABLES = ("predictions", "scores")
-CLASSIFICATION_SCORES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "auc")
-REGRESSION_SCORES = ("r2", "mae")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Outcome of a validation run.
 
@@ -46,14 +36,14 @@ class Result:
     task : {"classification", "regression"}
         What was decoded.
     predictions : DataFrame
-        One row a test scan of a fold: ``fold, sample, group, y_true, y_pred`` and, where the
-        decoder gives them, one probability column a class, ``p_<class>`` (or ``d_<class>`` for
+        One row per test scan of a fold: ``fold, sample, group, y_true, y_pred`` and, where the
+        decoder gives them, one probability column per class, ``p_<class>`` (or ``d_<class>`` for
         scores that are not probabilities). Without groups every scan is its own group.
     scores : DataFrame
-        One row a fold: ``fold, n_train, n_test`` and the scores of this module's table.
+        One row per fold: ``fold, n_train, n_test`` and the scores of `voxprior.validation.scores`.
     timings : DataFrame
-        One row a fold: ``fold, fit_seconds, predict_seconds``. They differ from run to run, so they
-        are never saved: the same run twice gives the same file.
+        One row per fold: ``fold, fit_seconds, predict_seconds``. They differ from run to run, so
+        they are never saved: the same run twice gives the same file.
     classes : tuple
         Labels in sorted order; empty for regression.
     settings : dict
@@ -72,6 +62,14 @@ class Result:
     >>> from voxprior.validation import FewShotSplit, Result, cross_validate
     >>> X, y = load_iris(return_X_y=True)
     >>> result = cross_validate(GaussianNB(), X, y, cv=FewShotSplit(5, n_repeats=3))
+    >>> result
+    Result of classification: 128 scans, 3 folds; training on 5 scans per class drawn at random ...
+                       value   95 % interval chance           method
+    balanced_accuracy  0.916  0.859 to 0.954  0.333  group bootstrap
+    accuracy           0.916  0.857 to 0.955  0.344  group bootstrap
+    log_loss           0.619  0.096 to 4.003  1.098  group bootstrap
+    brier              0.067  0.027 to 0.169  0.333  group bootstrap
+    auc                0.979  0.946 to 0.994  0.500  group bootstrap
     >>> result.predictions.columns.tolist()
     ['fold', 'sample', 'group', 'y_true', 'y_pred', 'p_0', 'p_1', 'p_2']
     >>> Result.from_dict(result.to_dict()).equals(result)
@@ -129,15 +127,83 @@ class Result:
     def probabilities(self) -> np.ndarray:
         """Class probabilities, (n_predictions, n_classes)."""
         if not self.has_probabilities:
-            raise ValueError("These predictions carry no probabilities (no predict_proba).")
-        return _columns(self.predictions, self.score_columns)
+            raise InputError(
+                "These predictions have no probabilities", remedy="Use a model with predict_proba"
+            )
+        return columns_of(self.predictions, self.score_columns)
+
+    def table(self, level: float = 0.95) -> pd.DataFrame:
+        """One row per score: value, low and high end of its interval, chance level and method.
+
+        Where there is no interval, its ends are NaN and the method says why. The chance level is
+        the score of a decoder that ignores the images, NaN for scores that have none.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from voxprior.validation import cross_validate
+        >>> result = cross_validate(GaussianNB(), *load_iris(return_X_y=True))
+        >>> table = result.table()
+        >>> table.columns.tolist(), round(float(table.loc["accuracy", "low"]), 2)
+        (['value', 'low', 'high', 'chance', 'method'], 0.91)
+        """
+        rows = {}
+        for name in self.score_names:
+            found, chance = interval(self, name, level=level), chance_level(self, name)
+            rows[name] = {
+                "value": found.estimate,
+                "low": found.low,
+                "high": found.high,
+                "chance": np.nan if chance is None else chance,
+                "method": found.reason if found.method == "none" else found.method,
+            }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("score")
+
+    def __repr__(self) -> str:
+        lines = [self._title(), self._shown().to_string(), self._audit()]
+        return "\n".join(line for line in lines if line)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title(), self._shown(), self._audit())
+
+    def _title(self) -> str:
+        """Task, sizes and split in a line."""
+        n_groups, planned = self.settings.get("n_groups"), self.settings.get("n_folds")
+        stopped = "" if self.complete else f" of {planned or '?'} (interrupted)"
+        sizes = [
+            f"{self.predictions['sample'].nunique()} scans",
+            f"{n_groups} groups" if n_groups else "",
+            f"{len(self.scores)}{stopped} folds",
+        ]
+        split = self.settings.get("split", self.settings.get("cv", ""))
+        told = [f"Result of {self.task}: {', '.join(filter(None, sizes))}", split]
+        return "; ".join(filter(None, told))
+
+    def _shown(self) -> pd.DataFrame:
+        """`table` as text."""
+        table = self.table()
+        ends = table["low"].map("{:.3f}".format) + " to " + table["high"].map("{:.3f}".format)
+        return pd.DataFrame(
+            {
+                "value": table["value"].map(_rounded),
+                "95 % interval": ends.where(table["low"].notna(), "-"),
+                "chance": table["chance"].map(_rounded),
+                "method": table["method"],
+            }
+        ).rename_axis(index=None)
+
+    def _audit(self) -> str:
+        """Findings by name."""
+        told = [f"{f.name} ({'allowed' if f.allowed else f.severity})" for f in self.findings]
+        return f"Audit: {', '.join(dict.fromkeys(told))}" if told else ""
 
     def summary(self) -> dict[str, Any]:
-        """Plain dictionary: sizes, and for every score its mean and spread over folds and pooled.
+        """Plain dictionary: sizes, and for every score its mean and sd over folds, and pooled.
 
-        The spread (sd) over folds is no standard error: folds share training scans.
+        The standard deviation over folds is not a standard error: folds share training scans.
         """
-        spread = {
+        scores = {
             name: {
                 "mean": float(self.scores[name].mean()),
                 "sd": float(self.scores[name].std(ddof=1)) if len(self.scores) > 1 else np.nan,
@@ -152,7 +218,7 @@ class Result:
             "n_groups": int(self.predictions["group"].nunique()),
             "n_folds": len(self.scores),
             "complete": self.complete,
-            "scores": spread,
+            "scores": scores,
             "findings": [finding.to_dict() for finding in self.findings],
             "seconds": self.seconds,
             "settings": self.settings,
@@ -207,9 +273,11 @@ class Result:
     def from_dict(cls, content: Mapping[str, Any]) -> Result:
         """Read what `to_dict` returned."""
         if content.get("format") not in READABLE:
-            raise ValueError(
-                f"A result of format {FORMAT} was expected. Got format {content.get('format')!r}: "
-                "was it written by another version of voxprior?"
+            raise InputError(
+                "This is not a result that can be read",
+                expected=f"format {FORMAT}",
+                got=f"format {content.get('format')!r}",
+                remedy="Read it with the version of voxprior that wrote it",
             )
         return cls(
             content["task"],
@@ -228,6 +296,18 @@ class Result:
         return cls.from_dict(json.loads(Path(source).read_text(encoding="utf-8")))
 
 
+def _rounded(value: float) -> str:
+    return f"{round(value, 3) + 0.0:.3f}" if np.isfinite(value) else "-"  # -0 is 0
+
+
+def html_table(title: str, table: pd.DataFrame, note: str = "") -> str:
+    """A table of text for a notebook; whatever labels hold is shown and not read as markup."""
+    with pd.option_context("display.max_colwidth", None):
+        body = table.to_html(border=0, escape=True)
+    below = f"<p>{escape(note)}</p>" if note else ""
+    return f"<div><p>{escape(title)}</p>{body}{below}</div>"
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file entirely or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -236,58 +316,6 @@ def write_whole(path: Path, text: str) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def score_predictions(predictions: pd.DataFrame, task: str, classes: tuple) -> dict[str, float]:
-    """Scores of one table of predictions, by name."""
-    truth, guess = predictions["y_true"].to_numpy(), predictions["y_pred"].to_numpy()
-    if task == "regression":
-        varies = len(truth) > 1 and np.ptp(truth) > 0
-        return {
-            "r2": float(1 - np.sum((truth - guess) ** 2) / np.sum((truth - truth.mean()) ** 2))
-            if varies
-            else np.nan,
-            "mae": float(np.mean(np.abs(truth - guess))),
-        }
-    right = truth == guess
-    recalls = [right[truth == label].mean() for label in pd.unique(truth)]
-    scores = {"accuracy": float(right.mean()), "balanced_accuracy": float(np.mean(recalls))}
-    scores |= _probability_scores(predictions, truth, classes)
-    answered = np.isin(guess, np.array(classes, dtype=guess.dtype))
-    scores["coverage"] = float(answered.mean())
-    scores["selective_accuracy"] = float(right[answered].mean()) if answered.any() else np.nan
-    return scores
-
-
-def _probability_scores(predictions, truth, classes) -> dict[str, float]:
-    """log-loss, Brier and AUC as far as the columns allow."""
-    one_hot = truth[:, None] == np.array(classes, dtype=truth.dtype)[None, :]
-    scores = {"log_loss": np.nan, "brier": np.nan, "auc": np.nan}
-    if f"p_{classes[0]}" in predictions:
-        p = _columns(predictions, [f"p_{label}" for label in classes])
-        certain = np.clip(p[one_hot], np.finfo(float).eps, None)
-        scores["log_loss"] = float(-np.log(certain).mean())
-        scores["brier"] = float(0.5 * ((p - one_hot) ** 2).sum(axis=1).mean())
-        scores["auc"] = _auc(one_hot, p)
-    elif f"d_{classes[0]}" in predictions:
-        d = _columns(predictions, [f"d_{label}" for label in classes])
-        scores["auc"] = _auc(one_hot, d)
-    return scores
-
-
-def _columns(table: pd.DataFrame, names: list[str]) -> np.ndarray:
-    """Columns side by side: many times faster than by a table of them, which many folds feel."""
-    return np.column_stack([table[name].to_numpy() for name in names])
-
-
-def _auc(one_hot: np.ndarray, value: np.ndarray) -> float:
-    """One against the rest, averaged: the Mann-Whitney statistic, from mid-ranks."""
-    n, present = len(one_hot), one_hot.sum(axis=0)
-    if np.any(present == 0) or np.any(present == n):
-        return np.nan
-    ranks = rankdata(value, axis=0)
-    above = np.where(one_hot, ranks, 0.0).sum(axis=0) - present * (present + 1) / 2
-    return float(np.mean(above / (present * (n - present))))
 
 
 def plain(value):

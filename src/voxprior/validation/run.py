@@ -15,7 +15,6 @@ splitter with it and returns a `Result`. The backend is joblib's: processes by d
 from __future__ import annotations
 
 import os
-import platform
 import secrets
 import threading
 import time
@@ -29,22 +28,22 @@ from typing import Any, NamedTuple
 import joblib
 import numba
 import numpy as np
-import sklearn
 from joblib.parallel import BACKENDS, get_active_backend
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from sklearn.base import is_classifier, is_regressor
-from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import column_or_1d
 from threadpoolctl import threadpool_limits
 
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
-from voxprior.registry import split_words
 from voxprior.validation.audit import Finding, audit_once
-from voxprior.validation.fold import FoldOutcome, build_result, fit_fold
-from voxprior.validation.result import Result, plain
-from voxprior.validation.splits import Jackknife
+from voxprior.validation.folds import (
+    FoldOutcome,
+    build_result,
+    check_data,
+    describe,
+    fit_fold,
+    make_folds,
+)
+from voxprior.validation.result import Result
 from voxprior.validation.store import TaskStore, settings_digest
 
 # --- the loop ---------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def run_tasks(
     work : callable
         A function of a module (workers import it by name).
     tasks : sequence
-        One small object a task.
+        One small object per task.
     shared : sequence
         Arguments common to all tasks; large arrays belong here, they are sent to a worker once.
     n_jobs : int or None
@@ -294,9 +293,10 @@ def cross_validate(
     groups : array-like of shape (n_samples,) or None
         Run or subject of each scan. Given to the splitter, and to estimators that can use them: a
         `fit` that names `groups`, also as a step of a pipeline, or a search.
-    cv : splitter, iterable of (train, test), int or None
-        None: `LeaveOneGroupOut` with groups; without them 5 stratified folds for classes (fewer
-        where a class has less than 5 scans) and `Jackknife` for regression.
+    cv : splitter, its name, iterable of (train, test), int or None
+        A name is one that `voxprior.registry.splitter` knows, for instance "groups" or
+        "few-shot:3". None: `LeaveOneGroupOut` with groups; without them 5 stratified folds for
+        classes (fewer where a class has less than 5 scans) and `Jackknife` for regression.
     fit_params : dict
         Handed to `fit`; values as long as X are cut to the training scans.
     n_jobs, random_state, progress
@@ -363,91 +363,3 @@ def _fold_store(folder, folds, shared, settings) -> TaskStore:
     )
     codec = (FoldOutcome.to_plain, FoldOutcome.from_plain)
     return TaskStore(folder, "folds", digest, settings, *codec)
-
-
-def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Labels, groups and classes (none for regression) as arrays, or an error that says what is."""
-    check_consistent_length(X, y, groups)
-    y = column_or_1d(y)
-    groups = None if groups is None else column_or_1d(groups)
-    if is_classifier(estimator):
-        classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(f"Decoding needs at least two classes. Got only {classes.tolist()}.")
-        return y, groups, classes
-    if not is_regressor(estimator):
-        raise TypeError(
-            f"A classifier or a regressor was expected. Got {type(estimator).__name__}, whose tags "
-            "say neither: inherit from ClassifierMixin or RegressorMixin."
-        )
-    return y.astype(float), groups, np.array([])
-
-
-def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:
-    """List of the (train, test) folds of a split, and what the split is, as code and in words."""
-    if cv is None:
-        cv = _default_split(estimator, y, groups)
-    elif not hasattr(cv, "split"):
-        if not isinstance(cv, int | np.integer):
-            cv = list(cv)
-            folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
-            given = f"{len(folds)} given folds"
-            one = "one given division into training and test scans"
-            return _check_folds(folds), {"cv": given, "split": one if len(folds) == 1 else given}
-        cv = check_cv(int(cv), y, classifier=is_classifier(estimator))
-    return _check_folds(list(cv.split(X, y, groups))), split_settings(cv)
-
-
-def split_settings(cv) -> dict[str, str]:
-    """What a splitter is, as code and in words."""
-    return {"cv": str(cv), "split": split_words(cv)}
-
-
-def _check_folds(folds: list) -> list:
-    if not folds:
-        raise ValueError("The split has no folds.")
-    for number, (train, test) in enumerate(folds):
-        if len(train) == 0 or len(test) == 0:
-            raise ValueError(
-                f"Fold {number} has {len(train)} training and {len(test)} test scans; "
-                "both are needed."
-            )
-    return folds
-
-
-def _default_split(estimator, y, groups):
-    if groups is not None:
-        return sklearn.model_selection.LeaveOneGroupOut()
-    if not is_classifier(estimator):
-        return Jackknife()
-    smallest = int(np.unique(y, return_counts=True)[1].min())
-    if smallest < 2:
-        raise ValueError("A class has a single scan, which cannot both train and test.")
-    return StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
-
-
-def describe(estimator, X, y, groups, classes) -> dict[str, Any]:
-    """Settings that say what was run, in JSON's types."""
-    params = {name: _short(value) for name, value in estimator.get_params(deep=True).items()}
-    counts = {str(label): int(np.sum(y == label)) for label in classes}
-    return {
-        "estimator": type(estimator).__name__,
-        "parameters": params,
-        "n_samples": len(y),
-        "n_features": int(X.shape[1]) if getattr(X, "ndim", 0) == 2 else None,
-        "n_groups": None if groups is None else len(np.unique(groups)),
-        "class_counts": counts,
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
-    }
-
-
-def _short(value):
-    """Return a parameter as JSON can hold it; objects by their representation."""
-    value = plain(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return " ".join(repr(value).split())[:500]

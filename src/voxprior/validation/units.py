@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from voxprior.errors import InputError, option
+
 Fold = tuple[np.ndarray, np.ndarray]
 
 # A draw can miss a class by bad luck; that many draws missing it means that it cannot be had.
@@ -25,9 +27,19 @@ class Units(NamedTuple):
         """Indices of the scans of the chosen units, in ascending order."""
         return np.flatnonzero(np.isin(self.of_sample, chosen))
 
+    def fold_testing(self, chosen: np.ndarray) -> Fold:
+        """Fold in which the chosen units test and all others train."""
+        in_test = np.isin(self.of_sample, chosen)
+        return np.flatnonzero(~in_test), np.flatnonzero(in_test)
+
     def strata(self) -> np.ndarray:
         """(n_units,) a code for the set of classes that a unit holds."""
         return np.unique(self.holds > 0, axis=0, return_inverse=True)[1].ravel()
+
+    def per_class(self) -> str:
+        """How many units hold each class, in words."""
+        held = (self.holds > 0).sum(axis=0)
+        return ", ".join(f"{k} of {c}" for c, k in zip(self.classes, held))
 
 
 def units_of(y, groups=None) -> Units:
@@ -52,45 +64,43 @@ class Splitter(BaseEstimator):
 
     by = "group"
 
-    def _units(self, X, y, groups) -> Units:
-        if self.by not in ("group", "sample"):
-            raise ValueError(
-                f"The 'by' parameter of {type(self).__name__} must be 'group' or 'sample'. "
-                f"Got {self.by!r} instead."
-            )
-        if y is None:
-            y = np.zeros(self._n_samples(X, groups), dtype=int)
+    def _units(self, y, groups) -> Units:
+        self._check_choice("by", "group", "sample")
         return units_of(y, groups if self.by == "group" else None)
 
-    def _n_samples(self, *arrays) -> int:
-        for array in arrays:
-            if array is not None:
-                return array.shape[0] if hasattr(array, "shape") else len(array)
-        raise ValueError(f"{type(self).__name__} needs X, y or groups to know how many scans.")
+    def _unlabeled_units(self, *arrays) -> Units:
+        """Units by the groups, which come last, of arrays of which some may be None."""
+        given = [array for array in arrays if array is not None]
+        if not given:
+            raise InputError(
+                f"{type(self).__name__} cannot know how many scans there are",
+                expected="X, y or groups",
+            )
+        n = given[0].shape[0] if hasattr(given[0], "shape") else len(given[0])
+        return self._units(np.zeros(n, dtype=int), arrays[-1])
 
-    def _unlabelled_units(self, X, y, groups) -> Units:
-        return self._units(None, np.zeros(self._n_samples(X, y, groups), dtype=int), groups)
-
-    def _labelled_units(self, X, y, groups) -> Units:
+    def _labeled_units(self, y, groups) -> Units:
         if y is None:
-            raise ValueError(f"{type(self).__name__} needs the labels: give y to split.")
-        return self._units(X, y, groups)
+            raise InputError(f"{type(self).__name__} needs the labels", remedy="Give y to split")
+        return self._units(y, groups)
 
-    def _one_class_units(self, X, y, groups) -> list[np.ndarray]:
+    def _one_class_units(self, y, groups) -> list[np.ndarray]:
         """Units of each class; a group with scans of two classes belongs to none of them."""
-        units = self._labelled_units(X, y, groups)
+        units = self._labeled_units(y, groups)
         mixed = np.count_nonzero((units.holds > 0).sum(axis=1) > 1)
         if mixed:
-            raise ValueError(
-                f"{type(self).__name__} takes one group a class out, so a group must carry one "
-                f"class. Got {mixed} groups with several: use LeaveOneGroupOut, or by='sample'."
+            raise InputError(
+                "One group per class cannot be left out",
+                expected="groups of one class each",
+                got=f"{mixed} groups with several classes",
+                remedy=f"Leave whole groups out, {option('cv', 'groups')}",
             )
         members = [np.flatnonzero(column) for column in units.holds.T]
         if len(members) < 2 or min(map(len, members)) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs two classes with two units each, one to train and "
-                f"one to test. Got units a class: "
-                f"{ {str(c): len(m) for c, m in zip(units.classes, members)} }."
+            raise InputError(
+                "One scan or group per class cannot be left out",
+                expected="two classes with two each, one to train and one to test",
+                got=units.per_class(),
             )
         return members
 
@@ -98,16 +108,15 @@ class Splitter(BaseEstimator):
         for seed in np.random.SeedSequence(self.random_state).spawn(n):
             yield np.random.default_rng(seed)
 
-    def _check_count(self, name: str, smallest: int = 1) -> None:
+    def _check_count(self, name: str) -> None:
         value = getattr(self, name)
-        if not isinstance(value, Integral) or value < smallest:
-            raise ValueError(
-                f"The '{name}' parameter of {type(self).__name__} must be an integer of at least "
-                f"{smallest}. Got {value!r} instead."
-            )
+        if not isinstance(value, Integral) or value < 1:
+            self._refuse(name, "a whole number of at least 1")
 
+    def _check_choice(self, name: str, *choices: str) -> None:
+        if getattr(self, name) not in choices:
+            self._refuse(name, " or ".join(map(repr, choices)))
 
-def cut(units: Units, test_units: np.ndarray) -> Fold:
-    """Train on every unit that does not test."""
-    in_test = np.isin(units.of_sample, test_units)
-    return np.flatnonzero(~in_test), np.flatnonzero(in_test)
+    def _refuse(self, name: str, expected: str) -> None:
+        given = option(name, getattr(self, name))
+        raise InputError(f"{given} of {type(self).__name__} cannot be used", expected=expected)

@@ -1,4 +1,4 @@
-"""One fold: fit on its training scans, predict its test scans, and the tables of many folds.
+"""Folds: the split of a data set into them, one fold fitted and tested, and the tables of many.
 
 **Seeds of estimators.** In every fold each ``random_state`` parameter (nested ones too) whose value
 is None is set from the fold's seed. A value that the user has set is kept: the same in every fold.
@@ -6,23 +6,131 @@ is None is set from the fold's seed. A value that the user has set is kept: the 
 
 from __future__ import annotations
 
+import platform
 import time
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+import sklearn
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold, check_cv
+from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params
+from sklearn.utils.validation import _check_method_params, column_or_1d
 
 from voxprior.decision.base import offer_groups
-from voxprior.validation.result import (
+from voxprior.errors import InputError, InputTypeError, option
+from voxprior.labels import check_two_classes
+from voxprior.registry import split_words, splitter
+from voxprior.validation.result import Result, plain
+from voxprior.validation.scores import (
     CLASSIFICATION_SCORES,
     REGRESSION_SCORES,
-    Result,
-    plain,
     score_predictions,
 )
+from voxprior.validation.splits import Jackknife
+
+# --- the split of a data set ------------------------------------------------------------------
+
+
+def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Labels, groups and classes (none for regression) as arrays, or an error that says what is."""
+    check_consistent_length(X, y, groups)
+    y = column_or_1d(y)
+    groups = None if groups is None else column_or_1d(groups)
+    if is_classifier(estimator):
+        classes = np.unique(y)
+        check_two_classes(classes)
+        return y, groups, classes
+    if not is_regressor(estimator):
+        raise InputTypeError(
+            f"{type(estimator).__name__} cannot be validated",
+            expected="a classifier or a regressor",
+            got="an estimator whose tags say neither",
+            remedy="Inherit from ClassifierMixin or RegressorMixin",
+        )
+    return y.astype(float), groups, np.array([])
+
+
+def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:
+    """List of the (train, test) folds of a split, and what the split is, as code and in words."""
+    if isinstance(cv, str):
+        cv = splitter(cv, classes=is_classifier(estimator), groups=groups is not None)
+    if cv is None:
+        cv = _default_split(estimator, y, groups)
+    elif not hasattr(cv, "split"):
+        if not isinstance(cv, int | np.integer):
+            cv = list(cv)
+            folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+            given = f"{len(folds)} given folds"
+            one = "one given division into training and test scans"
+            return _check_folds(folds), {"cv": given, "split": one if len(folds) == 1 else given}
+        cv = check_cv(int(cv), y, classifier=is_classifier(estimator))
+    return _check_folds(list(cv.split(X, y, groups))), split_settings(cv)
+
+
+def split_settings(cv) -> dict[str, str]:
+    """What a splitter is, as code and in words."""
+    return {"cv": str(cv), "split": split_words(cv)}
+
+
+def _check_folds(folds: list) -> list:
+    if not folds:
+        raise InputError(f"The split, {option('cv')}, has no folds")
+    for number, (train, test) in enumerate(folds):
+        if len(train) == 0 or len(test) == 0:
+            raise InputError(
+                f"Fold {number} of the split cannot be used",
+                expected="scans to train and scans to test",
+                got=f"{len(train)} and {len(test)}",
+                remedy=f"Choose another {option('cv')}",
+            )
+    return folds
+
+
+def _default_split(estimator, y, groups):
+    if groups is not None:
+        return LeaveOneGroupOut()
+    if not is_classifier(estimator):
+        return Jackknife()
+    smallest = int(np.unique(y, return_counts=True)[1].min())
+    if smallest < 2:
+        raise InputError(
+            "A class has a single scan, which cannot both train and test",
+            remedy="Add scans of it, or leave the class out",
+        )
+    return StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
+
+
+def describe(estimator, X, y, groups, classes) -> dict[str, Any]:
+    """Settings that say what was run, in JSON's types."""
+    params = {name: _short(value) for name, value in estimator.get_params(deep=True).items()}
+    counts = {str(label): int(np.sum(y == label)) for label in classes}
+    return {
+        "estimator": type(estimator).__name__,
+        "parameters": params,
+        "n_samples": len(y),
+        "n_features": int(X.shape[1]) if getattr(X, "ndim", 0) == 2 else None,
+        "n_groups": None if groups is None else len(np.unique(groups)),
+        "class_counts": counts,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+    }
+
+
+def _short(value):
+    """Return a parameter as JSON can hold it; objects by their representation."""
+    value = plain(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return " ".join(repr(value).split())[:500]
+
+
+# --- one fold ---------------------------------------------------------------------------------
 
 
 class FoldOutcome(NamedTuple):
@@ -129,7 +237,7 @@ def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None
             given = np.column_stack([-given, given])
     else:
         return None, ""
-    if given.shape[1] != len(model.classes_):  # one-vs-one decisions are not one a class
+    if given.shape[1] != len(model.classes_):  # one-vs-one decisions are not one per class
         return None, ""
     values = np.full((len(given), len(classes)), absent)
     values[:, np.searchsorted(classes, model.classes_)] = given
