@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from voxprior import Decoder
-from voxprior.cli.arguments import spread
+from voxprior.cli.arguments import with_groups
 from voxprior.cli.decode import decode
 from voxprior.cli.errors import fault, one_line, reported
 from voxprior.cli.words import flags_of, speaking_of
@@ -93,7 +93,7 @@ class TestBadInput:
 
     def test_a_finding_is_named_once(self):
         findings = [Finding("shared-group", "error", text) for text in ("One.", "Two.")]
-        with speaking_of(flags_of(spread(decode))):
+        with speaking_of(flags_of(with_groups(decode))):
             line = one_line(AuditError(findings))
         assert line.endswith("Two. To go on all the same: --allow shared-group")
 
@@ -101,7 +101,7 @@ class TestBadInput:
         X, y, runs = np.ones((8, 2)), np.tile([0, 1], 4), np.repeat([0, 1, 1, 2], 2)
         folds = [(np.arange(4), np.arange(4, 8))]
         (shared,) = audit(LogisticRegression(), X, y, runs, folds)
-        with speaking_of(flags_of(spread(decode))):
+        with speaking_of(flags_of(with_groups(decode))):
             line = one_line(AuditError([shared]))
         assert "split by group, --split groups. To go on all the same: --allow shared-g" in line
 

@@ -148,7 +148,7 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     assert "no such model" in refused("predict", tmp_path / "absent.skops", scans)
     (tmp_path / "text.skops").write_text("text")
     assert "not a model that voxprior saved" in refused("predict", tmp_path / "text.skops", scans)
-    assert "must name every class" in refused("predict", model, scans, "--priors", "ill=1")
+    assert "Expected every class" in refused("predict", model, scans, "--priors", "ill=1")
     assert "class=number" in refused("predict", model, scans, "--priors", "ill,well")
     assert "sum to 1" in refused("predict", model, scans, "--priors", "ill=1,well=1")
     assert "no such table" in refused("predict", model, scans, "--costs", tmp_path / "absent.tsv")

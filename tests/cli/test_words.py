@@ -7,7 +7,7 @@ from voxprior.cli.arguments import with_groups
 from voxprior.cli.compare import compare
 from voxprior.cli.decode import decode
 from voxprior.cli.predict import predict
-from voxprior.cli.words import flags_of, in_command_words, in_options, speaking_of
+from voxprior.cli.words import flags_of, in_command_words, speaking_of
 from voxprior.errors import InputError, InputWarning, option
 
 
@@ -63,16 +63,3 @@ def test_an_option_that_can_be_turned_off():
 
     with speaking_of(flags_of(command)):
         assert in_command_words(option("quick", False)) == "--no-quick"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("use calibration=None.", "use --set calibration=None."),
-        ("leave it: --set whiten=False.", "leave it: --set whiten=False."),
-        ("1 = one, x=3", "1 = one, x=3"),
-    ],
-)
-def test_python_without_marks_is_said_in_options(text, said):
-    assert in_options(text) == said
-    assert in_command_words(ValueError(text)) == said

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 
-from voxprior.report.scores import Score, chance_level, scores_of
-from voxprior.validation import Interval, cross_validate, interval
+from voxprior.report.scores import Score, scores_of
+from voxprior.validation import Interval, chance_level, cross_validate, interval
 
 
 def test_chance_is_what_frequencies_reach():

@@ -9,7 +9,6 @@ of the command that runs; what is not an option of it is a parameter of the mode
     option("means", "all")        --set means=all
 """
 
-import re
 import shlex
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 from typer.models import OptionInfo
 
-from voxprior.errors import MARK, rewrite
+from voxprior.errors import rewrite
 
 # What the package calls otherwise than the command line does.
 CALLED = {
@@ -86,8 +85,7 @@ def speaking_of(flags: Mapping[str, Flag]) -> Iterator[None]:
 def in_command_words(message: Any) -> str:
     """Say a message of the package, an exception, a warning or a text, on one line."""
     text = getattr(message, "marked", None) or str(message)
-    text = rewrite(text, _written) if MARK.search(text) else in_options(text)
-    return " ".join(text.split())
+    return " ".join(rewrite(text, _written).split())
 
 
 def _written(name: str, value: str | None) -> str:
@@ -114,25 +112,3 @@ def _as_typed(value: str) -> str:
     if isinstance(literal, list | tuple):
         literal = ",".join(map(str, literal))
     return shlex.quote(literal) if isinstance(literal, str) else value
-
-
-# ---------------------------------------------------------------- messages without marks
-
-WORDS = {
-    "covariates=...": "--covariates",
-}
-
-
-def in_options(text: str) -> str:
-    """Say in options what the package says in Python.
-
-    >>> in_options("Use LeaveOneGroupOut, or calibration=None.")
-    'Use --split groups, or --set calibration=None.'
-    """
-    for word, option in WORDS.items():
-        text = text.replace(word, option)
-    return re.sub(r"(?<!--set )\b([a-z_]+)=(?:'([^']*)'|(None|True|False)\b)", _setting, text)
-
-
-def _setting(found: re.Match) -> str:
-    return f"--set {found[1]}={found[2] or found[3]}"
