@@ -6,17 +6,24 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # One BLAS thread per test worker: workers fill the cores already.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 -q
 
-.PHONY: demo test test-all test-browser test-minimum lint bench docs clean
+.PHONY: demo test test-all test-browser test-minimum fuzz lint bench docs clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.has-voxprior  ## decode a simulated brain with every family
 	$(BIN)/voxprior demo
 
-test: $(VENV)/.has-test  ## the fast suite
-	$(PYTEST)
+test: $(VENV)/.has-test  ## the fast suite, and how much of the package it reaches
+	$(PYTEST) --cov
 
-test-all: $(VENV)/.has-test  ## the slow statistical tests too
-	$(PYTEST) -m "not browser"
+test-all: test  ## the slow statistical tests too
+	$(PYTEST) -m slow
+
+# New examples in every run; `make fuzz SEED=1` repeats those of a seed, SECONDS=60 looks for longer.
+fuzz: SEED := $(or $(SEED),$(shell date +%s))
+fuzz: SECONDS := $(or $(SECONDS),5)
+fuzz: $(VENV)/.has-test  ## look for inputs that break the rules, some seconds in each test
+	@echo "again with the same examples: make fuzz SEED=$(SEED)"
+	VOXPRIOR_FUZZ_SEED=$(SEED) VOXPRIOR_FUZZ_SECONDS=$(SECONDS) $(PYTEST) -m fuzz tests/fuzz
 
 test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chromium
 	@command -v chromium >/dev/null || { \

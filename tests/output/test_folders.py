@@ -151,3 +151,18 @@ def test_work_is_done_inside_a_folder_that_is_a_file_system_of_its_own(tmp_path,
             put(work, {"result.json": text})
         assert content(out) == {"result.json": text}
     assert not hidden(tmp_path)
+
+
+def test_folders_made_for_nothing_are_taken_away(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ValueError, match="bad"):
+        stopped(output_folder(tmp_path / "mine" / "a" / "b", "result.json"), ValueError("bad"))
+    with pytest.raises(ValueError, match="bad"):
+        stopped(output_files(tmp_path / "c" / "d", "sub-01", "sub-01_r.json"), ValueError("bad"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
+
+
+def test_folders_that_hold_finished_folds_stay(tmp_path):
+    with pytest.raises(ValueError, match="bad"):
+        stopped(output_folder(tmp_path / "a" / "b", "result.json"), ValueError("bad"), "fold")
+    assert hidden(tmp_path / "a") == [".b.partial"]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from nilearn.masking import apply_mask
 
+from voxprior.errors import InputError
 from voxprior.simulate import Simulated, blobs, brain, chains, latent_clusters, smooth_maps
 from voxprior.simulate import time_courses as courses
 from voxprior.space import VoxelSpace
@@ -94,6 +95,17 @@ def test_brain(resolution, n_voxels):
     np.testing.assert_allclose(space.voxel_sizes, resolution)
     assert brain(resolution) is space
     assert blobs(space, 1, random_state=0).X.shape == (2, n_voxels)
+
+
+@pytest.mark.parametrize("whole", [8.0, np.float32(8), np.int16(8)])
+def test_whole_millimetres_of_any_type(whole):
+    assert brain(whole) is brain(8)
+
+
+@pytest.mark.parametrize("resolution", [2.5, 0, -4, np.nan, np.inf, True, "8", None])
+def test_other_resolutions_of_the_brain_are_refused(resolution):
+    with pytest.raises(InputError, match="Expected a whole number of millimetres, 1 or more"):
+        brain(resolution)
 
 
 def test_bad_spaces():

@@ -338,6 +338,14 @@ class TestInterrupt:
             cross_validate(Interrupts(), X, y, runs)
 
     def test_workers_are_stopped(self):
+        # Where the tests run in the background of a shell, Ctrl-C is ignored.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            self._stop_workers()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _stop_workers(self):
         timer = threading.Timer(2.0, _thread.interrupt_main)
         seen = []
 

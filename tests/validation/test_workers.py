@@ -109,3 +109,17 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path, how):
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(map(alive, workers))
+
+
+def test_a_worker_that_starts_too_late_ends_at_once():
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    late = f"import time; from voxprior.validation.run import _end_with; _end_with({gone.pid})"
+    worker = subprocess.run([sys.executable, "-c", f"{late}; time.sleep(600)"], check=False)
+    assert worker.returncode == 1
+
+
+@pytest.mark.parametrize(("backend", "starts"), [("loky", True), ("threading", False)])
+def test_only_processes_watch(backend, starts):
+    with joblib.parallel_config(backend):
+        assert bool(run._first_of_workers()) is starts

@@ -438,6 +438,8 @@ class Decoder(BaseEstimator):
         """
         state = modelfile.read(Path(path), trusted)
         images = image_space(path, state)
+        if not trusted:  # the user's own types may ask for more than a scan of zeros
+            modelfile.check_model(path, state["estimator"])
         decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
         decoder.trials_ = state["trials"]

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.interpolate import CubicSpline
 
 from voxprior.errors import InputError, InputTypeError, option
 from voxprior.images.tables import parse_table
@@ -45,6 +46,8 @@ VOXELS_AT_ONCE = 8192
 WIDEST_MM = 200.0
 # Written down because nilearn's own defaults changed in 0.13: the same call must scrub alike.
 SCRUBBING = {"fd_threshold": 0.5, "std_dvars_threshold": 1.5}
+# Volumes that scipy needs to pad a Butterworth filter of nilearn's order: of one frequency, of two.
+FEWEST_FILTERED = {1: 19, 2: 34}
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,12 @@ def clean_run(
         )
     if t_r is not None:
         cleaning.check_nyquist(t_r, name)
+    if cleaning.filters:
+        _check_length(cleaning, len(volumes), kept, name)
+    if cleaning.filters and kept is not None:
+        inside = slice(np.flatnonzero(kept)[0], np.flatnonzero(kept)[-1] + 1)
+        volumes, kept = volumes[inside], kept[inside]
+        confounds = None if confounds is None else _bridged(np.asarray(confounds)[inside], kept)
     n_kept = len(volumes) if kept is None else int(kept.sum())
     out = np.empty((n_kept, volumes.shape[1]), dtype=np.float32)
     for start in range(0, volumes.shape[1], VOXELS_AT_ONCE):
@@ -207,13 +216,40 @@ def clean_run(
     return out
 
 
+def _check_length(cleaning: Cleaning, n: int, kept: np.ndarray | None, name: str) -> None:
+    """Raise where a run is too short to be filtered; scrubbed volumes at its ends do not count."""
+    inside = np.arange(n) if kept is None else np.flatnonzero(kept)
+    there = int(np.ptp(inside)) + 1 if len(inside) else 0
+    given = [f for f in ("high_pass", "low_pass") if getattr(cleaning, f) is not None]
+    if there < FEWEST_FILTERED[len(given)]:
+        raise InputError(
+            f"{name}: is too short to be filtered",
+            expected=f"at least {FEWEST_FILTERED[len(given)]} volumes",
+            got=str(there),
+            remedy=f"Leave out {' and '.join(map(option, given))}",
+        )
+
+
+def _bridged(volumes: np.ndarray, kept: Any) -> np.ndarray:
+    """Replace scrubbed volumes by cubic splines through the kept ones, before they are filtered.
+
+    nilearn means to do that, but takes the places of the kept volumes, counted from the end, for
+    those of the scrubbed ones (seen in 0.14), so that artefacts reach the filter.
+    """
+    times = np.arange(len(volumes))
+    bridged = np.array(volumes, dtype=np.float64)
+    bridged[~kept] = CubicSpline(times[kept], bridged[kept])(times[~kept])
+    return bridged
+
+
 def _nilearn_clean(
     part: np.ndarray, cleaning: Cleaning, confounds: Any, kept: np.ndarray | None, t_r: float | None
 ) -> np.ndarray:
     from nilearn.signal import clean
 
+    scrubbed = cleaning.filters and kept is not None
     return clean(
-        part.astype(np.float64),
+        _bridged(part, kept) if scrubbed else part.astype(np.float64),
         detrend=cleaning.detrend,
         standardize=None,
         confounds=None if confounds is None else np.asarray(confounds, dtype=float),

@@ -15,8 +15,9 @@ sees the file, in this order, and the first check that fails ends in one line:
     schema    only nodes of `schema.GRAMMAR`, with names of `schema.TRUSTED` or that the user trusts
     arrays    headers that declare exactly the bytes that follow, and no pickled objects
     fields    what a decoder has, each of its type
+    model     it gives an answer of the right shape to a scan of zeros; not of types the user trusts
 """
 
-from voxprior.modelfile.files import naming, read, write
+from voxprior.modelfile.files import check_model, naming, read, write
 
-__all__ = ["naming", "read", "write"]
+__all__ = ["check_model", "naming", "read", "write"]

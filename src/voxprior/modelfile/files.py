@@ -25,6 +25,7 @@ from voxprior.modelfile.archive import HEADER, SCHEMA
 
 FORMAT = 3
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
+MOST_FEATURES = 10**9
 COPIES = 3  # that reading makes: the bytes of the file, its members, its arrays
 
 # The fields of a decoder and their types.
@@ -209,6 +210,35 @@ def _check_fields(state: Any) -> None:
     if wrong:
         got = type(state[wrong[0]]).__name__
         raise InputError(f"holds a decoder whose {wrong[0]} is not what it should be", got=got)
+
+
+def check_model(path: Any, estimator: Any) -> None:
+    """Refuse a model whose parts do not fit together: it is tried on a scan of zeros."""
+    try:
+        n_features = estimator.n_features_in_
+        fits = isinstance(n_features, int | np.integer) and 0 < n_features <= MOST_FEATURES
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of numbers that a scan of zeros leads to
+            fits = fits and _answers(estimator, np.zeros((1, n_features), dtype=np.float32))
+        why = ""
+    except Exception as error:
+        # Attributes of any type and shape make an estimator raise anything.
+        fits, why = False, f": {_one_line(error)}"
+    if not fits:
+        raise InputError(
+            f"{path}: holds a model that cannot predict{why}", remedy="Fit and save it again"
+        )
+
+
+def _answers(estimator: Any, X: np.ndarray) -> bool:
+    """Whether predictions and probabilities of one scan have the shapes that they should."""
+    good = np.shape(estimator.predict(X)) == (1,)
+    if hasattr(estimator, "classes_"):
+        good = good and np.ndim(estimator.classes_) == 1
+        if hasattr(estimator, "predict_proba"):
+            P = estimator.predict_proba(X)
+            good = good and P.shape == (1, len(estimator.classes_)) and P.dtype.kind == "f"
+    return bool(good)
 
 
 def _warn_of_versions(path: Path, saved: dict[str, Any]) -> None:

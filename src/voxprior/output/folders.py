@@ -9,7 +9,7 @@ import glob
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from voxprior.errors import InputError
@@ -101,13 +101,12 @@ def _written(
 ) -> Iterator[Path]:
     """Work in the folder ``<hidden>.partial``, alone, and publish what was written there."""
     work, lock = (hidden.with_name(f"{hidden.name}.{end}") for end in ("partial", "lock"))
-    _make(hidden.parent)
 
     def end() -> None:
         shutil.rmtree(work / FINISHED, ignore_errors=True)
         publish(work, out, manifest, sign)
 
-    with exclusive(lock, out):
+    with _made(hidden.parent), exclusive(lock, out):
         if is_whole(work, manifest):  # a crash came after the work and before the last move
             end()
         check()
@@ -116,6 +115,20 @@ def _written(
             yield work
             write_manifest(work, manifest, without=FINISHED)
         end()
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and take it away again where the work fails and leaves it empty."""
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    _make(folder)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # one that is not empty ends it
+            for place in new:
+                place.rmdir()
+        raise
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,11 @@ GRID_MILLIMETERS = 3.0
 CANDIDATES = 64
 
 
-@lru_cache(maxsize=4)
-def brain(resolution: int = 8) -> VoxelSpace:
+def brain(resolution: float = 8) -> VoxelSpace:
     """Return the MNI152 brain that ships with nilearn, at a resolution in whole millimetres.
 
-    8 mm gives 3,666 voxels, 4 mm 29,398 and 2 mm 235,375; nothing is downloaded.
+    8 mm gives 3,666 voxels, 4 mm 29,398 and 2 mm 235,375; nothing is downloaded. The same
+    resolution gives the same object.
 
     Examples
     --------
@@ -31,6 +32,17 @@ def brain(resolution: int = 8) -> VoxelSpace:
     >>> brain(8)
     VoxelSpace(volume 26 x 30 x 25, 3,666 voxels)
     """
+    number = isinstance(resolution, Real) and not isinstance(resolution, bool)
+    if not number or resolution < 1 or resolution % 1 != 0:
+        raise InputError(
+            f"{option('resolution', resolution)} cannot be used",
+            expected="a whole number of millimetres, 1 or more",
+        )
+    return _brain(int(resolution))
+
+
+@lru_cache(maxsize=4)
+def _brain(resolution: int) -> VoxelSpace:
     from nilearn.datasets import load_mni152_brain_mask
 
     image = load_mni152_brain_mask(resolution=resolution)

@@ -22,7 +22,6 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, NamedTuple
 
 import joblib
@@ -57,8 +56,9 @@ class Outcome(NamedTuple):
     complete: bool
 
 
-# Names of joblib's backends whose workers are on this machine.
+# Names of joblib's backends whose workers are on this machine, and are processes there.
 LOCAL = ("loky", "threading", "multiprocessing", "sequential")
+PROCESSES = ("loky", "multiprocessing")
 # How long a worker may go on after the process that started it has gone.
 SECONDS_ALONE = 0.5
 
@@ -91,9 +91,7 @@ def one_thread() -> Iterator[None]:
                 _limits.restore_original_limits()
 
 
-def _guarded(work: Callable, index: int, n_tasks: int, starter: int, seed, task, *shared) -> tuple:
-    if os.getppid() == starter:
-        _end_with_parent()
+def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> tuple:
     try:
         with one_thread():
             return index, work(task, seed, *shared)
@@ -103,20 +101,30 @@ def _guarded(work: Callable, index: int, n_tasks: int, starter: int, seed, task,
         raise
 
 
-@cache
-def _end_with_parent() -> None:
+def _end_with(starter: int) -> None:
     """End this worker when the process that started it has gone, killed before it could say so.
 
-    Workers left alone would otherwise wait in memory for minutes.
+    Workers left alone would otherwise wait in memory, for minutes or, in the middle of a message,
+    for ever. This is the first that a worker does, so it may find the other gone already.
     """
-    parent = os.getppid()
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == starter:
             time.sleep(SECONDS_ALONE)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _first_of_workers() -> dict[str, Any]:
+    """Options of joblib that make processes it starts here end with this one."""
+    starts = _is_active(PROCESSES)
+    return {"initializer": _end_with, "initargs": (os.getpid(),)} if starts else {}
+
+
+def _is_active(names: Sequence[str]) -> bool:
+    """Whether joblib's backend is one of these."""
+    return type(get_active_backend()[0]) in [BACKENDS.get(name) for name in names]
 
 
 def check_jobs(n_jobs: Any) -> None:
@@ -132,7 +140,7 @@ def check_jobs(n_jobs: Any) -> None:
 def _workers(n_jobs: int | None, n_tasks: int) -> int | None:
     """Bound workers on this machine by its cores and the tasks; a cluster keeps its number."""
     check_jobs(n_jobs)
-    if type(get_active_backend()[0]) not in [BACKENDS.get(name) for name in LOCAL]:
+    if not _is_active(LOCAL):
         return n_jobs
     return max(1, min(joblib.effective_n_jobs(n_jobs), joblib.cpu_count(), n_tasks))
 
@@ -207,10 +215,10 @@ def run_tasks(
         n_jobs=_workers(n_jobs, len(todo)),
         return_as="generator_unordered",
         pre_dispatch="2*n_jobs",
+        **_first_of_workers(),
     )
     calls = (
-        joblib.delayed(_guarded)(work, i, len(tasks), os.getpid(), seeds[i], tasks[i], *shared)
-        for i in todo
+        joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
     )
     with _progress_bar(progress and bool(todo), name, len(todo)) as advance:
         stream = parallel(calls)
