@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.fuzz.conftest import refusing
 from tests.fuzz.edits import REALS, edited, wrapped
 from voxprior.cli.settings import parameters
-from voxprior.images.confounds import confounds_of
 
 from voxprior.cli.predict import _costs
 from voxprior.images import join_table
+from voxprior.images.confounds import confounds_of
 from voxprior.images.trials import read_volume_labels
 
 pytestmark = pytest.mark.fuzz

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from voxprior.images import load_runs, read_table, tables
-from voxprior.images.cleaning import confounds_of
+from voxprior.images.confounds import confounds_of
 from voxprior.images.trials import blocks_of_events, read_volume_labels
 
 READERS = {

@@ -407,10 +407,7 @@ class Decoder(BaseEstimator):
     # ------------------------------------------------------------------ kept and read again
 
     def save(self, path) -> Path:
-        """Write the fitted decoder to a ``.skops`` file: arrays and parameters, no code.
-
-        The same decoder gives the same bytes.
-        """
+        """Write the fitted decoder to a ``.skops`` file, without code and always the same bytes."""
         check_is_fitted(self)
         path = Path(path)
         state = {

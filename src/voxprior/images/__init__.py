@@ -16,7 +16,7 @@ _MODULE_OF = {
     "load_maps": "voxprior.images.maps",
     "load_runs": "voxprior.images.runs",
     "load_starplus": "voxprior.images.starplus",
-    "read_confounds": "voxprior.images.cleaning",
+    "read_confounds": "voxprior.images.confounds",
     "read_table": "voxprior.images.tables",
     "scaled_by_training": "voxprior.images.cleaning",
     "write_map": "voxprior.images.write",

@@ -1,7 +1,6 @@
 """What is done to the volumes of a run: confounds, filters and scrubbing, then standardising.
 
-Confounds are fMRIPrep's, through nilearn, or any table; detrending, filters and regression are
-nilearn's too. Standardising is z = (x - m) / s, voxel by voxel:
+Detrending, filters and regression of confounds are nilearn's. Standardising is z = (x - m) / s, voxel by voxel:
 
 | mode | m and s come from | unit of prediction |
 |---|---|---|
@@ -19,24 +18,20 @@ on real data. ``train`` must be learnt inside every training fold, so it is a st
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.interpolate import CubicSpline
 
 from voxprior.errors import InputError, InputTypeError, option
-from voxprior.images.tables import parse_table
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-__all__ = ["MODES", "Cleaning", "Confounds", "Mode", "Statistics", "check_settings"]
-__all__ += ["check_strategy", "clean_run", "confounds_of", "read_confounds", "resolve_mode"]
-__all__ += ["scaled_by_training", "standardize", "statistics"]
+__all__ = ["MODES", "Cleaning", "Mode", "Statistics", "check_settings", "clean_run"]
+__all__ += ["resolve_mode", "scaled_by_training", "standardize", "statistics"]
 
 Mode = Literal["auto", "run", "baseline", "train", "none"]
 MODES = ("auto", "run", "baseline", "train", "none")
@@ -44,8 +39,6 @@ MODES = ("auto", "run", "baseline", "train", "none")
 VOXELS_AT_ONCE = 8192
 # Wider than a brain; the kernel of an absurd width would fill the memory.
 WIDEST_MM = 200.0
-# Written down because nilearn's own defaults changed in 0.13: the same call must scrub alike.
-SCRUBBING = {"fd_threshold": 0.5, "std_dvars_threshold": 1.5}
 # Volumes that scipy needs to pad a Butterworth filter of nilearn's order: of one frequency, of two.
 FEWEST_FILTERED = {1: 19, 2: 34}
 
@@ -262,121 +255,6 @@ def _nilearn_clean(
         sample_mask=None if kept is None else np.flatnonzero(kept),
         extrapolate=False,
     )
-
-
-# ---------------------------------------------------------------- confounds
-
-
-class Confounds(NamedTuple):
-    """Regressors (n_volumes, k) of a run, and which volumes stay, boolean (n_volumes,)."""
-
-    table: pd.DataFrame
-    kept: np.ndarray
-
-
-def read_confounds(
-    image: Any, strategy: tuple[str, ...] = ("motion", "high_pass", "wm_csf"), **options: Any
-) -> Confounds:
-    """Load the fMRIPrep confounds that lie beside an image.
-
-    Parameters
-    ----------
-    image : path, or pair of GIFTI paths
-        A preprocessed run in an fMRIPrep folder; confounds are found by its name.
-    strategy : tuple of str
-        Noise components as in `nilearn.interfaces.fmriprep.load_confounds`; with "scrub", volumes
-        of excessive motion are marked to be left out.
-    **options
-        Further parameters of `load_confounds` (motion, wm_csf, compcor, scrub, fd_threshold, ...).
-
-    Returns
-    -------
-    Confounds
-        `kept` is False for scrubbed and for non-steady-state volumes.
-
-    Examples
-    --------
-    >>> from voxprior.images import read_confounds
-    >>> run = "sub-01_task-rest_space-MNI152NLin2009cAsym_desc-preproc_bold.nii.gz"
-    >>> table, kept = read_confounds(run, ("motion", "scrub"))  # doctest: +SKIP
-    """
-    from nilearn.interfaces.fmriprep import load_confounds
-
-    check_strategy(strategy)
-    pair = isinstance(image, (list, tuple))
-    files = [os.fspath(path) for path in image] if pair else os.fspath(image)
-    try:
-        table, sample_mask = load_confounds(
-            files, strategy=tuple(strategy), **{**SCRUBBING, **options}
-        )
-    except ValueError as error:
-        raise InputError(f"{image}: no usable fMRIPrep confounds: {error}") from error
-    except OSError as error:
-        raise type(error)(f"{image}: no usable fMRIPrep confounds: {error}") from error
-    kept = np.ones(len(table), dtype=bool)
-    if sample_mask is not None:
-        kept[:] = False
-        kept[sample_mask] = True
-    return Confounds(table, kept)
-
-
-def check_strategy(strategy: Any) -> None:
-    """Refuse a strategy without a noise component."""
-    if not strategy:
-        raise InputError(
-            "The strategy of the confounds is empty",
-            expected="at least one noise component, for instance 'motion'",
-        )
-
-
-def confounds_of(confounds: Any, path: Any, n_volumes: int, name: str) -> Confounds | None:
-    """Find one run's confounds: None, options for `read_confounds` (a dict), or a table.
-
-    Parameters
-    ----------
-    confounds : None, dict, path of a TSV or CSV table, DataFrame or array
-    path : path or None
-        The run's file, for fMRIPrep confounds.
-    n_volumes : int
-        Volumes of the run, to be matched.
-    name : str
-        The run, for error messages.
-    """
-    if confounds is None:
-        return None
-    if isinstance(confounds, dict):
-        if path is None:
-            raise InputError(
-                f"{name}: confounds of fMRIPrep are found by the name of the file",
-                remedy="Give paths, not images",
-            )
-        found = read_confounds(path, **confounds)
-    else:
-        table = _table(confounds, name)
-        found = Confounds(table, np.ones(len(table), dtype=bool))
-    if len(found.table) != n_volumes:
-        raise InputError(
-            f"{name}: has {n_volumes} volumes but its {option('confounds')} have "
-            f"{len(found.table)} rows",
-            remedy="Check that they belong together",
-        )
-    return found
-
-
-def _table(confounds: Any, name: str) -> pd.DataFrame:
-    if isinstance(confounds, (str, os.PathLike)):
-        table = parse_table(confounds, f"confounds table (wanted for {name})", na_values=["n/a"])
-        name = str(confounds)
-    else:
-        table = pd.DataFrame(confounds)
-    holes = [str(column) for column in table.columns if table[column].isna().any()]
-    if holes:
-        raise InputError(
-            f"{name}: confounds have missing values in {', '.join(holes[:5])}",
-            remedy="Leave these columns out or fill them. Tables of fMRIPrep are found and filled "
-            f"where {option('confounds')} names a strategy, such as motion and wm_csf",
-        )
-    return table
 
 
 # ---------------------------------------------------------------- standardising

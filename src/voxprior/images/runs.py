@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from voxprior.errors import InputError, option
-from voxprior.images.cleaning import check_strategy, confounds_of
+from voxprior.images.confounds import check_strategy, confounds_of
 from voxprior.images.dataset import Dataset
 from voxprior.images.findings import listed, repetition_findings, warn_of_constant
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
