@@ -1,6 +1,7 @@
 """What is done to the volumes of a run: confounds, filters and scrubbing, then standardising.
 
-Detrending, filters and regression of confounds are nilearn's. Standardising is z = (x - m) / s, voxel by voxel:
+Detrending, filters and regression of confounds are nilearn's. Standardising is z = (x - m) / s,
+voxel by voxel:
 
 | mode | m and s come from | unit of prediction |
 |---|---|---|
