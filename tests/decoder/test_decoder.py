@@ -127,6 +127,16 @@ def test_runs_come_as_a_dataset(study):
         Decoder(smoothing_fwhm=3.0).fit(data)
 
 
+def test_what_a_decoder_has_read_it_takes_again(study):
+    images, y, groups = study
+    decoder = Decoder("logistic", smoothing_fwhm=6.0)
+    data = decoder.read(images, y, groups)
+    assert decoder.evaluate(data).equals(decoder.evaluate(images, y, groups))
+    assert decoder.fit(data).predict(images).shape == (len(y),)
+    with pytest.raises(ValueError, match="already read, so smoothing_fwhm"):
+        Decoder("logistic", smoothing_fwhm=3.0).evaluate(data)
+
+
 def test_regression_from_images(study):
     images, _, _ = study
     age = np.array([image.get_fdata()[2, 2].mean() for image in images])

@@ -164,13 +164,13 @@ class Decoder(BaseEstimator):
         """Read images with this decoder's settings; a Dataset gets what is given beside it."""
         check_jobs(self.n_jobs)
         if isinstance(images, Dataset):
-            self._refuse_reading_settings()
+            self._refuse_reading_settings(images)
             given = {"y": y, "groups": groups, "covariates": covariates}
             return replace(images, **{k: v for k, v in given.items() if v is not None})
         settings = {name: getattr(self, name) for name in READING}
-        return check_memory(self.memory).cache(load_maps)(
-            images, y, groups=groups, covariates=covariates, **settings
-        )
+        load = check_memory(self.memory).cache(load_maps)
+        data = load(images, y, groups=groups, covariates=covariates, **settings)
+        return replace(data, settings=settings)
 
     def _labelled(self, images, y, groups, covariates) -> Dataset:
         named(self.estimator)  # a wrong name is refused before anything is read
@@ -181,9 +181,9 @@ class Decoder(BaseEstimator):
             )
         return data
 
-    def _refuse_reading_settings(self) -> None:
-        defaults = Decoder().get_params(deep=False)
-        set_here = [name for name in READING if getattr(self, name) is not defaults[name]]
+    def _refuse_reading_settings(self, data: Dataset) -> None:
+        used = data.settings or Decoder().get_params(deep=False)
+        set_here = [name for name in READING if getattr(self, name) is not used[name]]
         if set_here:
             raise InputError(
                 f"A Dataset is already read, so {', '.join(set_here)} would have no effect",

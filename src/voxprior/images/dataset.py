@@ -58,6 +58,8 @@ class Dataset:
     findings : tuple of (name, message)
         What the reader found in the files that cannot be right, by the names of the audit, see
         `voxprior.validation.audit`.
+    settings : dict or None
+        With what settings of its own a Decoder has read the images.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Dataset:
     dropped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[tuple[str, str], ...] = ()
+    settings: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape[1] % self.space.n_voxels:
