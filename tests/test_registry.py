@@ -261,18 +261,22 @@ def test_commands_and_report_know_a_joined_family(toy, tmp_path):
     compared = [*labelled, "--models", "toy-mean,logistic", "--repeats", 0]
     _voxprior(toy, "compare", *compared, "--out", tmp_path / "two")
     assert "toy-mean" in (tmp_path / "two" / "comparison.tsv").read_text("utf-8")
+    kept = [tmp_path / "one" / "model.skops", labelled[0]]
+    refused = _voxprior(toy, "predict", *kept, code=2)
+    assert "toy.NearestMean" in refused  # an installed entry point is not trusted by itself
+    assert "p_ill" in _voxprior(toy, "predict", *kept, "--trust", "toy.NearestMean")
 
 
-def _voxprior(toy, *arguments):
-    """Output of a command that sees the toy package."""
+def _voxprior(toy, *arguments, code=0):
+    """Output of a command that sees the toy package; what it says where it ends with an error."""
     start = (
         f"import sys; sys.path.insert(0, {str(toy)!r}); from voxprior.cli import main; "
         "sys.argv[0] = 'voxprior'; main()"
     )
     command = [sys.executable, "-W", "ignore", "-c", start, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
 
 
 def _maps(folder):
