@@ -146,8 +146,9 @@ def join_table(
         raise ValueError(f"unmatched must be 'raise' or 'drop'. Got {unmatched!r}.")
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
     frame = read_table(table)
-    key = key or next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
-    wanted = [*([label] if label else []), *covariates]
+    if key is None:
+        key = next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
+    wanted = [*([] if label is None else [label]), *covariates]
     missing = [column for column in [key, *wanted] if column not in frame.columns]
     if key is None:
         raise ValueError(
@@ -171,7 +172,7 @@ def join_table(
     chosen = frame.iloc[rows[positions]].reset_index(drop=True)
     return Joined(
         positions,
-        _labels(chosen[label]) if label else None,
+        None if label is None else _labels(chosen[label]),
         chosen[list(covariates)] if covariates else None,
         chosen,
         tuple(problems),
