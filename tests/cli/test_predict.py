@@ -165,6 +165,13 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     assert "cannot be written" in refused("predict", model, scans, "--out", "/dev/null/a.tsv")
 
 
+def test_a_folder_is_not_a_table_to_write(refused, model, maps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", "maps", maps):
+        said = refused("predict", model, maps / "sub-01_map.nii.gz", "--out", folder)
+        assert f"{folder}: is a folder" in said
+
+
 def test_new_runs_are_cut_as_in_training(run, runs, mask, tmp_path, bare_report):
     events = sorted(runs.glob("*_events.tsv"))
     result = run(

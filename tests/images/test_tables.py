@@ -95,3 +95,9 @@ def test_labels_keep_their_kind(participants):
     assert np.issubdtype(join_table(FILES, participants, label="age").y.dtype, np.integer)
     assert join_table(FILES, participants, label="sex").y.dtype.kind == "U"
     assert join_table(FILES, participants).y is None
+
+
+@pytest.mark.parametrize("named", [{"label": ""}, {"label": "age", "key": ""}])
+def test_a_column_without_a_name_is_not_no_column(participants, named):
+    with pytest.raises(ValueError, match="has no column ''"):
+        join_table(FILES, participants, **named)

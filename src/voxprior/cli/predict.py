@@ -11,6 +11,7 @@ from voxprior.cli.arguments import names
 from voxprior.cli.inputs import mesh, paired, read_runs, refuse
 from voxprior.cli.options import ImageFiles, Json, Trials
 from voxprior.cli.terminal import say
+from voxprior.errors import InputError
 
 DECIDING, REJECT = "Decisions", "reject"
 
@@ -254,6 +255,8 @@ def _write(table: Any, out: Path | None, as_json: bool) -> None:
     from voxprior.validation.result import plain, write_whole
 
     if out is not None:
+        if out.is_dir():
+            raise InputError(f"{out}: is a folder", expected="the name of a table to write")
         try:
             write_whole(out, table.to_csv(sep="\t", index=False, float_format="%.6g"))
         except OSError as error:

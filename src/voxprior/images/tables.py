@@ -144,7 +144,7 @@ def join_table(
     check_join(label, covariates, unmatched)
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
     frame = read_table(table)
-    wanted = [*([label] if label else []), *covariates]
+    wanted = [*([] if label is None else [label]), *covariates]
     key = _key_column(frame, key, wanted, name)
     rows = _rows_of(files, frame[key], name)
     problems = _problems(files, frame, key, rows, wanted, name)
@@ -163,7 +163,7 @@ def join_table(
     chosen = frame.iloc[rows[positions]].reset_index(drop=True)
     return Joined(
         positions,
-        _labels(chosen[label]) if label else None,
+        None if label is None else _labels(chosen[label]),
         chosen[list(covariates)] if covariates else None,
         chosen,
         tuple(problems),
@@ -173,7 +173,8 @@ def join_table(
 def _key_column(frame: pd.DataFrame, key: str | None, wanted: list[str], name: str) -> str:
     """Find the column that names files or subjects; all wanted columns must be there too."""
     there = f"{', '.join(map(repr, frame.columns))}"
-    key = key or next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
+    if key is None:
+        key = next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
     if key is None:
         raise InputError(
             f"{name}: has no column that names the file or the subject",
