@@ -150,7 +150,7 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     assert "not a model that voxprior saved" in refused("predict", tmp_path / "text.skops", scans)
     assert "Expected every class" in refused("predict", model, scans, "--priors", "ill=1")
     assert "class=number" in refused("predict", model, scans, "--priors", "ill,well")
-    assert "sum to 1" in refused("predict", model, scans, "--priors", "ill=1,well=1")
+    assert "Expected a sum of 1" in refused("predict", model, scans, "--priors", "ill=1,well=1")
     assert "no such table" in refused("predict", model, scans, "--costs", tmp_path / "absent.tsv")
     costs = tmp_path / "costs.tsv"
     costs.write_text("action\tsick\ntreat\t1\n")
