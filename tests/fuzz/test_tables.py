@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 from tests.fuzz.conftest import refusing
 from tests.fuzz.edits import REALS, edited, wrapped
-from voxprior.cli.settings import parameters
 
+from voxprior.cli.arguments import parameters
 from voxprior.cli.predict import _costs
 from voxprior.images import join_table
 from voxprior.images.confounds import confounds_of
