@@ -53,6 +53,7 @@ def test_maps(refused, of_maps, options, told):
         (["--delay", 1e9], "--delay 1000000000.0 cannot be used"),
         (["--conditions", "face,tree"], "--conditions tree: has no trial in these runs"),
         (["--low-pass", 0.3], "--low-pass 0.3 is not below the Nyquist frequency"),
+        (["--high-pass", 1e-9], "--high-pass 1e-09 is too slow for volumes every 2 s"),
         (["--confounds", "absent.tsv"], "--confounds must have one table per run. Expected 4"),
         (["--delay", 500], "No trial is left"),
     ],

@@ -42,6 +42,8 @@ VOXELS_AT_ONCE = 8192
 WIDEST_MM = 200.0
 # Volumes that scipy needs to pad a Butterworth filter of nilearn's order: of one frequency, of two.
 FEWEST_FILTERED = {1: 19, 2: 34}
+# Share of the Nyquist frequency below which its coefficients cannot be told from zero.
+SLOWEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,17 @@ class Cleaning:
 
     def check_nyquist(self, t_r: float, name: str | None = None) -> None:
         """Raise where a filter is outside what volumes every `t_r` seconds can hold."""
-        fastest = 1 / (2 * t_r)
+        fastest, where = 1 / (2 * t_r), f"{name}: " if name else ""
         for which in ("high_pass", "low_pass"):
             frequency = getattr(self, which)
+            if frequency is not None and frequency < SLOWEST * fastest:
+                raise InputError(
+                    f"{where}{option(which, frequency)} is too slow for volumes every {t_r:g} s: "
+                    "rounding errors would take over the filter",
+                    expected=f"at least {SLOWEST * fastest:g} Hz",
+                    remedy=f"Leave it out, or use {option('detrend', True)}",
+                )
             if frequency is not None and frequency >= fastest:
-                where = f"{name}: " if name else ""
                 raise InputError(
                     f"{where}{option(which, frequency)} is not below the Nyquist frequency: "
                     f"volumes every {t_r:g} s hold frequencies up to {fastest:g} Hz",
