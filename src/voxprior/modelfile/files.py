@@ -22,6 +22,7 @@ import skops.io
 from voxprior.errors import InputError, InputTypeError
 from voxprior.modelfile import archive, schema
 from voxprior.modelfile.archive import HEADER, SCHEMA
+from voxprior.modelfile.machines import check_machines
 
 FORMAT = 3
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
@@ -138,6 +139,7 @@ def read(path: Path, trusted: Sequence[str] = ()) -> dict[str, Any]:
         data = path.read_bytes()  # once: what was checked is what is built
         state = _built(data, _checked(data, trusted))
         _check_fields(state)
+        check_machines(state)
         _warn_of_versions(path, state["versions"])
     return state
 
