@@ -1,4 +1,4 @@
-"""Arrays of a model file that compiled code would read past: refused before it runs."""
+"""Arrays of a model file that would be read past, or predict nothing: refused when it is loaded."""
 
 import numpy as np
 import pytest
@@ -85,3 +85,9 @@ def test_a_machine_that_is_a_parameter_is_read(tmp_path):
     both = [("svm", model("svm").make(probability=True)), ("bayes", model("naive-bayes").make())]
     path = fitted(CombinedClassifier(both)).save(tmp_path / "model.skops")
     assert len(Decoder.load(path).classes_) == 3
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_weights_that_are_not_numbers_are_refused(load, wrong):
+    with pytest.raises(InputError, match="holds a model that cannot predict"):
+        load("sharing", theta_=np.full((3, 48), wrong))

@@ -233,13 +233,17 @@ def check_model(path: Any, estimator: Any) -> None:
 
 
 def _answers(estimator: Any, X: np.ndarray) -> bool:
-    """Whether predictions and probabilities of one scan have the shapes that they should."""
+    """Whether predictions and probabilities of one scan are what they should be.
+
+    Weights that are NaN give no error: the first class would be predicted of every scan.
+    """
     good = np.shape(estimator.predict(X)) == (1,)
     if hasattr(estimator, "classes_"):
         good = good and np.ndim(estimator.classes_) == 1
         if hasattr(estimator, "predict_proba"):
             P = estimator.predict_proba(X)
             good = good and P.shape == (1, len(estimator.classes_)) and P.dtype.kind == "f"
+            good = good and np.isclose(P.sum(), 1)
     return bool(good)
 
 
