@@ -68,8 +68,9 @@ def write(path: Path, state: dict[str, Any]) -> None:
     with naming(path):
         members = _members(state)
     partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)  # one of a killed run, or a link that leads elsewhere
     try:
-        with partial.open("wb") as stream:
+        with partial.open("xb") as stream:
             archive.pack(members, stream)
         partial.replace(path)
     finally:
