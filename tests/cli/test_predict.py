@@ -5,6 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from voxprior.cli.predict import _write
+
 
 @pytest.fixture
 def model(run, study, tmp_path, bare_report):
@@ -183,3 +185,11 @@ def test_new_runs_are_cut_as_in_training(run, runs, mask, tmp_path, bare_report)
     volumes = predicted(run, model, new, "--events", events[1])
     blocks = predicted(run, model, new, "--events", events[1], "--unit", "window", "--window", "1")
     assert len(volumes) > len(blocks) == len(pd.read_csv(events[1], sep="\t"))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_labels_do_not_act_on_a_terminal(capsys, monkeypatch, terminal):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    _write(pd.DataFrame({"scan": ["a"], "prediction": ["\x1b[2Jface"]}), None, as_json=False)
+    shown = "\\x1b[2Jface" if terminal else "\x1b[2Jface"
+    assert capsys.readouterr().out == f"scan\tprediction\na\t{shown}\n"

@@ -536,6 +536,24 @@ def test_a_field_of_the_wrong_type_is_refused(name, made, reason, good, refused)
     refused(with_field(good, name, made), reason)
 
 
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("smoothing_fwhm", 1e12),  # a kernel that fills the memory
+        ("smoothing_fwhm", 100.0),  # of images 12 mm wide
+        ("smoothing_fwhm", "8"),
+        ("standardize", "rum"),  # silently nothing
+        ("resample", "no"),
+        ("t_r", -1.0),
+    ],
+)
+def test_settings_of_images_are_checked_again(name, setting, good, refused):
+    def change(tree):
+        tree["content"]["images"]["content"][name] = value(setting)
+
+    refused(with_tree(good, change), "holds images that are not what they should be")
+
+
 def test_frequencies_are_one_row_of_numbers(good, refused):
     members = unpacked(good)
     tree = json.loads(members["schema.json"])

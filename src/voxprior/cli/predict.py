@@ -1,6 +1,7 @@
 """``voxprior predict``: new images through a model that ``voxprior decode`` wrote."""
 
 import json
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 from voxprior.cli.arguments import names
 from voxprior.cli.inputs import mesh, paired, read_runs, refuse
 from voxprior.cli.options import ImageFiles, Json, Trials
-from voxprior.cli.terminal import say
+from voxprior.cli.terminal import printable, say
 from voxprior.errors import InputError
 
 DECIDING, REJECT = "Decisions", "reject"
@@ -264,6 +265,12 @@ def _write(table: Any, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(plain(table.to_dict("records")), indent=1))
     elif out is None:
-        print(table.to_csv(sep="\t", index=False, float_format="%.6g"), end="")
+        text = table.to_csv(sep="\t", index=False, float_format="%.6g")
+        print(_for_people(text) if sys.stdout.isatty() else text, end="")
     else:
         print(f"{len(table)} predictions: {out}")
+
+
+def _for_people(text: str) -> str:
+    """Show a table on a terminal, on which no label of a model may act."""
+    return "".join(c if c in "\t\n" else printable(c) for c in text)

@@ -109,31 +109,11 @@ def fit_image_space(
     _check_cleaning(cleaning, runs, sources)
     found = masks.find_mask(mask, sources, mesh, resample)
     fwhm = lent["smoothing_fwhm"] or None
-    _check_smoothing(fwhm, found)
     fitted = ImageSpace(
         found.space, found.parts, fwhm, cleaning, mode, resample, found.notes, found.lost
     )
     _check_places(fitted, sources)
     return fitted
-
-
-def _check_smoothing(fwhm: float | None, found: masks.FoundMask) -> None:
-    """Refuse a kernel wider than the image: a voxel size is wrong, and it would take for ever."""
-    if not fwhm:
-        return
-    if found.parts is not None:
-        raise InputError(
-            f"{option('smoothing_fwhm', fwhm)} is for volumes",
-            remedy="Smooth surface data along the mesh beforehand",
-        )
-    affine = np.eye(4) if found.space.affine is None else np.asarray(found.space.affine)
-    sizes = np.sqrt((affine[:3, :3] ** 2).sum(axis=0))
-    widest = float((sizes * found.space.shape).max())
-    if fwhm > widest:
-        raise InputError(
-            f"{option('smoothing_fwhm', fwhm)} is wider than the images, {widest:.3g} mm",
-            remedy="Check the voxel size in the headers",
-        )
 
 
 def _check_cleaning(cleaning: Cleaning, runs: bool, sources: list[Source]) -> None:

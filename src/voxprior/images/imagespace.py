@@ -15,13 +15,16 @@ import numpy as np
 
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import masks, surfaces, volumes
-from voxprior.images.cleaning import Cleaning, clean_run, standardize, statistics
+from voxprior.images.cleaning import Cleaning, check_settings, clean_run, standardize, statistics
 from voxprior.images.findings import scan_findings, scan_scale, volume_names, warn_of_constant
 from voxprior.images.sources import Source, find_sources, n_volumes
 from voxprior.images.surfaces import is_surface
 from voxprior.space import VoxelSpace
 
 __all__ = ["ImageSpace", "RunRows", "not_a_run", "warn_constant"]
+
+# What `check_settings` checks again when they come from a file.
+SETTINGS = ("smoothing_fwhm", "standardize", "resample", "detrend", "high_pass", "low_pass", "t_r")
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ class ImageSpace:
     resample: bool = False
     notes: tuple[str, ...] = ()
     voxels_dropped: int = 0
+
+    def __post_init__(self) -> None:
+        _check_smoothing(self.smoothing_fwhm, self.space, self.parts)
 
     # ------------------------------------------------------------------ images to rows
 
@@ -292,7 +298,7 @@ class ImageSpace:
             space = VoxelSpace.from_mask(saved["mask"], saved["affine"])
         else:
             space = VoxelSpace.from_mesh(saved["points"], saved["faces"]).take(saved["mask"])
-        cleaning = Cleaning(*(saved[key] for key in ("detrend", "high_pass", "low_pass", "t_r")))
+        cleaning = check_settings(**{name: saved[name] for name in SETTINGS})
         parts = saved["parts"]
         return cls(
             space,
@@ -320,6 +326,25 @@ class ImageSpace:
     def __repr__(self) -> str:
         what = repr(self.space).removeprefix("VoxelSpace(").removesuffix(")")
         return f"ImageSpace({what}, standardize={self.standardize!r})"
+
+
+def _check_smoothing(fwhm: float | None, space: VoxelSpace, parts: surfaces.Parts | None) -> None:
+    """Refuse a kernel wider than the image: a voxel size is wrong, and it would take for ever."""
+    if not fwhm:
+        return
+    if parts is not None:
+        raise InputError(
+            f"{option('smoothing_fwhm', fwhm)} is for volumes",
+            remedy="Smooth surface data along the mesh beforehand",
+        )
+    affine = np.eye(4) if space.affine is None else np.asarray(space.affine)
+    sizes = np.sqrt((affine[:3, :3] ** 2).sum(axis=0))
+    widest = float((sizes * space.shape).max())
+    if fwhm > widest:
+        raise InputError(
+            f"{option('smoothing_fwhm', fwhm)} is wider than the images, {widest:.3g} mm",
+            remedy="Check the voxel size in the headers",
+        )
 
 
 def warn_constant(rows: np.ndarray, name: str) -> np.ndarray:

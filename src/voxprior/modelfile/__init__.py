@@ -15,6 +15,7 @@ sees the file, in this order, and the first check that fails ends in one line:
     schema    only nodes of `schema.GRAMMAR`, with names of `schema.TRUSTED` or that the user trusts
     arrays    headers that declare exactly the bytes that follow, and no pickled objects
     fields    what a decoder has, each of its type
+    machines  the arrays of a support vector machine have the sizes that libsvm takes for granted
     model     it gives an answer of the right shape to a scan of zeros; not of types the user trusts
 """
 

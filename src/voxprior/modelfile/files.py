@@ -22,6 +22,7 @@ import skops.io
 from voxprior.errors import InputError, InputTypeError
 from voxprior.modelfile import archive, schema
 from voxprior.modelfile.archive import HEADER, SCHEMA
+from voxprior.modelfile.machines import check_machines
 
 FORMAT = 3
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
@@ -67,8 +68,9 @@ def write(path: Path, state: dict[str, Any]) -> None:
     with naming(path):
         members = _members(state)
     partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)  # one of a killed run, or a link that leads elsewhere
     try:
-        with partial.open("wb") as stream:
+        with partial.open("xb") as stream:
             archive.pack(members, stream)
         partial.replace(path)
     finally:
@@ -138,6 +140,7 @@ def read(path: Path, trusted: Sequence[str] = ()) -> dict[str, Any]:
         data = path.read_bytes()  # once: what was checked is what is built
         state = _built(data, _checked(data, trusted))
         _check_fields(state)
+        check_machines(state)
         _warn_of_versions(path, state["versions"])
     return state
 
@@ -231,13 +234,17 @@ def check_model(path: Any, estimator: Any) -> None:
 
 
 def _answers(estimator: Any, X: np.ndarray) -> bool:
-    """Whether predictions and probabilities of one scan have the shapes that they should."""
+    """Whether predictions and probabilities of one scan are what they should be.
+
+    Weights that are NaN give no error: the first class would be predicted of every scan.
+    """
     good = np.shape(estimator.predict(X)) == (1,)
     if hasattr(estimator, "classes_"):
         good = good and np.ndim(estimator.classes_) == 1
         if hasattr(estimator, "predict_proba"):
             P = estimator.predict_proba(X)
             good = good and P.shape == (1, len(estimator.classes_)) and P.dtype.kind == "f"
+            good = good and np.isclose(P.sum(), 1)
     return bool(good)
 
 

@@ -106,6 +106,8 @@ def _written(
         shutil.rmtree(work / FINISHED, ignore_errors=True)
         publish(work, out, manifest, sign)
 
+    for place in (work, lock):
+        _refuse_link(place)
     with _made(hidden.parent), exclusive(lock, out):
         if is_whole(work, manifest):  # a crash came after the work and before the last move
             end()
@@ -115,6 +117,12 @@ def _written(
             yield work
             write_manifest(work, manifest, without=FINISHED)
         end()
+
+
+def _refuse_link(path: Path) -> None:
+    """Refuse to work through a link: what it leads to would be emptied."""
+    if path.is_symlink():
+        raise InputError(f"{path}: is a link, which voxprior did not make", remedy="Remove it")
 
 
 @contextmanager

@@ -33,6 +33,10 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+# The file is emptied, so it must not be a link to another.
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
 @contextmanager
 def exclusive(path: Path, output: Path) -> Iterator[None]:
     """Hold the lock file `path` while an output is written, or say who holds it.
@@ -56,7 +60,7 @@ def exclusive(path: Path, output: Path) -> Iterator[None]:
 
 def _open_locked(path: Path, output: Path) -> int:
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
         try:
             _lock(file)
         except (BlockingIOError, PermissionError):

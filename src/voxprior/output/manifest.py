@@ -51,7 +51,7 @@ def read_manifest(path: Path) -> Files | None:
     """Return the files that a manifest names, or None where there is no manifest of ours."""
     try:
         files = json.loads(path.read_text("utf-8"))["files"]
-        good = all(isinstance(state, dict) and _inside(name) for name, state in files.items())
+        good = all(_inside(name) and _is_state(name, state) for name, state in files.items())
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return files if good else None
@@ -107,6 +107,11 @@ def _inside(name: str) -> bool:
     """Tell whether a name stays inside its folder: a manifest may come from anywhere."""
     path = PureWindowsPath(name)  # knows the separators of every system
     return bool(path.parts) and not path.anchor and ".." not in path.parts
+
+
+def _is_state(name: str, state: Any) -> bool:
+    """Tell whether a state says what is in its file; only the file of times goes by its name."""
+    return isinstance(state, dict) and (bool(state) or name.endswith(RUN_FILE))
 
 
 def _there(folder: Path, files: Files) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from voxprior.errors import InputError
 from voxprior.models.gaussian import GPClassifier
 from voxprior.models.gaussian.ep import expectation_propagation
 from voxprior.models.gaussian.laplace import laplace
@@ -108,3 +109,12 @@ def test_wrong_weights_are_explained(rng):
     for wrong in ("maybe", 1.5, -0.1):
         with pytest.raises(ValueError, match="'unseen_variance' parameter"):
             GPClassifier(unseen_variance=wrong).fit(rng.normal(size=(6, 4)), [0, 1] * 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_classes", "n_draws"),
+    [("random", 4, 2**20 + 1), ("sobol", 4, 10**9), ("auto", 4, 10**9), ("quadrature", 6, 8)],
+)
+def test_a_rule_that_would_fill_the_memory_is_refused(name, n_classes, n_draws):
+    with pytest.raises(InputError, match=r"up to"):
+        choose_rule(name, n_classes, n_draws, seed=0)

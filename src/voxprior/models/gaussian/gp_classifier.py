@@ -26,6 +26,7 @@ from voxprior.models.gaussian.laplace import (
 )
 from voxprior.models.gaussian.prediction import (
     average_softmax,
+    check_rule,
     choose_rule,
     choose_unseen_variance,
     class_probabilities,
@@ -250,13 +251,7 @@ class GPClassifier(VoxelClassifier, GaussianProcess):
                 got=option("likelihood", "logistic"),
                 remedy=f"Set {option('inference', 'laplace')} for the logistic",
             )
-        if self.averaging == "quadrature" and n_classes > 3:
-            raise InputError(
-                f"{option('averaging', 'quadrature')} does not reach this far",
-                expected="up to 3 classes",
-                got=str(n_classes),
-                remedy=f"Set {option('averaging', 'sobol')}",
-            )
+        check_rule(self.averaging, n_classes, self.n_draws)
         return likelihood, inference
 
     @property

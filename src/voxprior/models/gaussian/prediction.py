@@ -47,12 +47,15 @@ from scipy.special import expit, ndtr, ndtri, roots_hermitenorm, softmax
 from scipy.stats import qmc
 
 from voxprior.algebra import floored_log
+from voxprior.errors import InputError, option
 from voxprior.models.gaussian.laplace import BinaryPosterior, site_matrix
 
 # Gauss-Hermite spends most nodes where the normal density is nil: many are taken and those dropped.
 HERMITE_NODES = 128
 NEGLIGIBLE_WEIGHT = 1e-11
 CHUNK_ELEMENTS = 2**22
+# More draws change the third digit of no probability, and would fill the memory.
+MOST_DRAWS = 2**20
 # Relative eigenvalues below this are rounding: no training scan has their directions.
 SPAN_TOLERANCE = 1e-9
 # Values of ρ tried, denser near 0 where probabilities change fastest.
@@ -100,8 +103,24 @@ def random_rule(n_classes: int, n_draws: int, seed: int) -> Rule:
     return Rule(points, np.full(n_draws, 1.0 / n_draws), False)
 
 
+def check_rule(name: str, n_classes: int, n_draws: int) -> None:
+    """Refuse a rule of too many points; a saved model is asked again, its file may be forged."""
+    if name == "quadrature" and n_classes > 3:
+        raise InputError(
+            f"{option('averaging', 'quadrature')} does not reach this far",
+            expected="up to 3 classes",
+            got=str(n_classes),
+            remedy=f"Set {option('averaging', 'sobol')}",
+        )
+    if n_draws > MOST_DRAWS:
+        raise InputError(
+            f"{option('n_draws', n_draws)} is too many", expected=f"up to {MOST_DRAWS:,}"
+        )
+
+
 def choose_rule(name: str, n_classes: int, n_draws: int, seed: int) -> Rule:
     """The rule called `name`; "auto" is quadrature for up to three classes, Sobol beyond."""
+    check_rule(name, n_classes, n_draws)
     if name == "quadrature" or (name == "auto" and n_classes <= 3):
         return quadrature_rule(n_classes)
     if name == "random":

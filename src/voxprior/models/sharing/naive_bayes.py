@@ -158,6 +158,12 @@ def log_likelihood(X: np.ndarray, theta: np.ndarray, var: np.ndarray) -> np.ndar
     >>> log_likelihood(X, theta, np.ones((2, 2))).round(4)
     array([[-1.8379, -2.3379]])
     """
+    if not theta.shape == var.shape == (len(theta), X.shape[1]):  # compiled code would read beyond
+        raise InputError(
+            "Means and variances do not fit the scans",
+            expected=f"shapes (classes, {X.shape[1]})",
+            got=f"{theta.shape} and {var.shape}",
+        )
     blocks = -(-theta.shape[1] // _BLOCK)
     distance = np.empty((blocks, len(X), len(theta)))
     log_volume = np.empty((blocks, len(theta)))
