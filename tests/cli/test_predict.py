@@ -150,7 +150,7 @@ def test_bad_input_is_one_line(refused, model, maps, tmp_path):
     assert "not a model that voxprior saved" in refused("predict", tmp_path / "text.skops", scans)
     assert "Expected every class" in refused("predict", model, scans, "--priors", "ill=1")
     assert "class=number" in refused("predict", model, scans, "--priors", "ill,well")
-    assert "sum to 1" in refused("predict", model, scans, "--priors", "ill=1,well=1")
+    assert "a sum of 1" in refused("predict", model, scans, "--priors", "ill=1,well=1")
     assert "no such table" in refused("predict", model, scans, "--costs", tmp_path / "absent.tsv")
     costs = tmp_path / "costs.tsv"
     costs.write_text("action\tsick\ntreat\t1\n")
@@ -176,3 +176,16 @@ def test_new_runs_are_cut_as_in_training(run, runs, mask, tmp_path, bare_report)
     volumes = predicted(run, model, new, "--events", events[1])
     blocks = predicted(run, model, new, "--events", events[1], "--unit", "window", "--window", "1")
     assert len(volumes) > len(blocks) == len(pd.read_csv(events[1], sep="\t"))
+
+
+def test_a_delay_of_zero_is_not_that_of_training(run, runs, mask, tmp_path, bare_report):
+    events = sorted(runs.glob("*_events.tsv"))
+    result = run(
+        "decode", runs / "*_bold.nii.gz", "--events", *events, "--mask", mask, "--delay", 2,
+        "--model", "logistic", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    model, new = tmp_path / "out" / "model.skops", runs / "run-2_bold.nii.gz"
+    trained = predicted(run, model, new, "--events", events[1])
+    at_once = predicted(run, model, new, "--events", events[1], "--delay", 0)
+    assert trained["scan"][0] != at_once["scan"][0]
