@@ -41,7 +41,8 @@ def check_two_classes(classes: NDArray) -> None:
             "There is nothing to tell apart",
             expected="labels of at least 2 classes",
             got=f"1 class, {classes.tolist()[0]!r}" if len(classes) else "none",
-            remedy="Check the labels, or stratify the folds",
+            remedy="Check the labels; if only some folds have one class, take a split that keeps "
+            "all classes in training",
         )
 
 

@@ -402,9 +402,13 @@ def _unmet(known: Iterable[Split]) -> dict[str, str]:
         return {
             "expected": "scans of several groups",
             "got": "scans without groups",
-            "remedy": f"Say what the groups are, {option('groups')}, or use the split 'auto'",
+            "remedy": f"Name the groups, {option('groups')}, or take {option('cv', 'auto')}",
         }
-    return {"expected": "classes", "got": "labels that are numbers", "remedy": "Try 'auto'"}
+    return {
+        "expected": "classes",
+        "got": "labels that are numbers",
+        "remedy": f"Take {option('cv', 'auto')}",
+    }
 
 
 def split_words(cv: Any) -> str:

@@ -193,3 +193,16 @@ def test_labels_do_not_act_on_a_terminal(capsys, monkeypatch, terminal):
     _write(pd.DataFrame({"scan": ["a"], "prediction": ["\x1b[2Jface"]}), None, as_json=False)
     shown = "\\x1b[2Jface" if terminal else "\x1b[2Jface"
     assert capsys.readouterr().out == f"scan\tprediction\na\t{shown}\n"
+
+
+def test_a_delay_of_zero_is_not_that_of_training(run, runs, mask, tmp_path, bare_report):
+    events = sorted(runs.glob("*_events.tsv"))
+    result = run(
+        "decode", runs / "*_bold.nii.gz", "--events", *events, "--mask", mask, "--delay", 2,
+        "--model", "logistic", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    model, new = tmp_path / "out" / "model.skops", runs / "run-2_bold.nii.gz"
+    trained = predicted(run, model, new, "--events", events[1])
+    at_once = predicted(run, model, new, "--events", events[1], "--delay", 0)
+    assert trained["scan"][0] != at_once["scan"][0]

@@ -125,6 +125,9 @@ def _show(found: dict[str, Any]) -> None:
         tests = found["second_level"]
         for column in ("within", "between"):
             test = tests[column]
+            if not test["n"]:
+                console.print(f"{column}: no scores; run the level participant first")
+                continue
             p = f", p = {test['p']:.2g}" if "p" in test else ""
             console.print(
                 f"{column}: {tests['score']} {decimals(test['mean'])} over {test['n']} "

@@ -70,12 +70,14 @@ class Trials:
         list[str] | None, _option(RUNS, "Labels to decode: face,house. All but rest by default.")
     ] = None
     unit: Annotated[
-        str, _option(RUNS, "What a sample is: block (its mean), volume, or window.")
-    ] = "block"
+        str | None,
+        _option(RUNS, "What a sample is: block (its mean, the default), volume, or window."),
+    ] = None
     window: Annotated[int | None, _option(RUNS, "Volumes of a window, with --unit window.")] = None
     delay: Annotated[
-        float, _option(RUNS, "Seconds by which the response lags the stimulus; try 5.")
-    ] = 0.0
+        float | None,
+        _option(RUNS, "Seconds by which the response lags the stimulus; try 5. 0 by default."),
+    ] = None
     confounds: Annotated[
         list[str] | None,
         _option(RUNS, "fMRIPrep noise to take out, motion,wm_csf,scrub, or tables, one per run."),
@@ -84,9 +86,9 @@ class Trials:
     def settings(self) -> dict[str, Any]:
         """Return the keywords of `voxprior.images.load_runs`."""
         return {
-            "unit": self.unit,
+            "unit": "block" if self.unit is None else self.unit,
             "window": self.window,
-            "delay": self.delay,
+            "delay": 0.0 if self.delay is None else self.delay,
             "conditions": names(self.conditions) or None,
             "confounds": self._confounds(),
         }

@@ -86,7 +86,7 @@ def predict(
     """Predict the classes (or numbers) of new images: one row per scan, with probabilities.
 
     A 4-D run gives one row per volume; with --events or --volume-labels one per trial, cut as in
-    training.
+    training unless --unit, --window or --delay say otherwise.
 
     For instance:
 
@@ -141,7 +141,7 @@ def _as_in_training(trials: Trials, decoder: Any) -> Trials:
     unset = {
         name: trained[name]
         for name in ("unit", "window", "delay")
-        if name in trained and getattr(trials, name) == getattr(Trials(), name)
+        if name in trained and getattr(trials, name) is None
     }
     return replace(trials, **unset)
 

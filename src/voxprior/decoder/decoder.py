@@ -22,7 +22,7 @@ from voxprior import modelfile
 from voxprior.decoder.comparison import Comparison
 from voxprior.decoder.decoding import Decoding, decode
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
-from voxprior.decoder.preparation import image_space, name_of, named, prepared
+from voxprior.decoder.preparation import image_space, name_of, named, prepared, same_setting
 from voxprior.errors import InputError, option
 from voxprior.images import Dataset, ImageSpace, load_maps
 from voxprior.output import Clock
@@ -183,18 +183,20 @@ class Decoder(BaseEstimator):
 
     def _refuse_reading_settings(self, data: Dataset) -> None:
         used = data.settings or Decoder().get_params(deep=False)
-        set_here = [name for name in READING if getattr(self, name) is not used[name]]
+        set_here = [name for name in READING if not same_setting(getattr(self, name), used[name])]
         if set_here:
             raise InputError(
                 f"A Dataset is already read, so {', '.join(set_here)} would have no effect",
-                remedy="Give them to load_runs or load_maps instead",
+                remedy="Read the images with this decoder, or give the same to load_runs or "
+                "load_maps and not to the decoder",
             )
 
     # ------------------------------------------------------------------ predictions out
 
     def predict(self, images, covariates=None) -> np.ndarray:
         """Predict the label or target of each image."""
-        return self.estimator_.predict(self._rows(images, covariates))
+        rows = self._rows(images, covariates)
+        return self.estimator_.predict(rows)
 
     def predict_proba(self, images, covariates=None) -> np.ndarray:
         """Predict class probabilities, (n_samples, n_classes), in the order of `classes_`."""

@@ -161,4 +161,5 @@ def by_name(models: Any) -> dict[str, Any]:
     """Models by name; those that are only named are built from the registry."""
     if isinstance(models, Mapping):
         return dict(models)
-    return {name: registry.model(name).make() for name in models}
+    names = [models] if isinstance(models, str) else models
+    return {name: registry.model(name).make() for name in names}

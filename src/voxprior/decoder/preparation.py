@@ -6,6 +6,7 @@ curves and comparisons, from Python and from the command line.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,3 +96,10 @@ def image_space(path: Any, state: dict[str, Any]) -> ImageSpace:
     if images.space.digest != state["digest"]:
         raise InputError(f"{path}: holds a mask or affine that does not match its fingerprint")
     return images
+
+
+def same_setting(setting: Any, used: Any) -> bool:
+    """Whether two settings are one; images and meshes are not compared value by value."""
+    if isinstance(setting, str | PurePath | bool | int | float):
+        return type(setting) is type(used) and setting == used
+    return setting is used

@@ -60,7 +60,8 @@ def read_confounds(
             files, strategy=tuple(strategy), **{**SCRUBBING, **options}
         )
     except ValueError as error:
-        raise InputError(f"{image}: no usable fMRIPrep confounds: {error}") from error
+        told = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"{image}: no usable fMRIPrep confounds: {told}") from error
     except OSError as error:
         raise type(error)(f"{image}: no usable fMRIPrep confounds: {error}") from error
     kept = np.ones(len(table), dtype=bool)

@@ -66,6 +66,10 @@ class Report:
         write_whole(path, self.html)
         return path
 
+    def __repr__(self) -> str:
+        headline = (self.summary.get("headline") or {}).get("text", "")
+        return f"Report({self.summary.get('title', '')!r}): {headline}".rstrip(": ")
+
     def _repr_html_(self) -> str:
         return (
             '<iframe style="width:100%;height:40rem;border:0" sandbox="allow-scripts" '

@@ -176,6 +176,7 @@ def audit(
     >>> [f.name for f in audit(LogisticRegression(), X, y, np.repeat([0, 1, 1, 2], 2), folds)]
     ['shared-group']
     """
+    allow = [allow] if isinstance(allow, str) else allow
     found = list(findings)
     unknown = sorted({*allow, *(name for name, _ in found)} - set(SEVERITY))
     if unknown:

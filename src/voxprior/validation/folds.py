@@ -67,7 +67,22 @@ def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:
             one = "one given division into training and test scans"
             return _check_folds(folds), {"cv": given, "split": one if len(folds) == 1 else given}
         cv = check_cv(int(cv), y, classifier=is_classifier(estimator))
-    return _check_folds(list(cv.split(X, y, groups))), split_settings(cv)
+    return _check_folds(_divided(cv, X, y, groups)), split_settings(cv)
+
+
+def _divided(cv, X, y, groups) -> list:
+    try:
+        return list(cv.split(X, y, groups))
+    except ValueError as error:
+        if "n_splits" not in str(error):
+            raise
+        members = f"{len(y)} scans" if groups is None else f"{len(np.unique(groups))} groups"
+        raise InputError(
+            f"There are too few scans for {split_words(cv)}",
+            expected="no more folds than groups, or than scans of the largest class",
+            got=members,
+            remedy=f"Take fewer folds, or another {option('cv')}",
+        ) from error
 
 
 def split_settings(cv) -> dict[str, str]:

@@ -156,6 +156,10 @@ def permutation_test(
     Permutation test: accuracy 1.000, p = 0.0625 (smallest possible 0.0625);
     all 31 relabellings, labels exchanged among scans within each group
     """
+    if n_permutations < 1:
+        raise InputError(
+            f"{option('n_permutations', n_permutations)} tests nothing", expected="1 or more"
+        )
     y, groups, classes = check_data(estimator, X, y, groups)
     cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it
     folds, _ = make_folds(estimator, X, y, groups, cv)
