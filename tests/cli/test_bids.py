@@ -107,3 +107,9 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     for path in (bids / "derivatives" / "fmriprep" / "sub-01" / "func").glob("*run-[23]*"):
         path.unlink()
     assert "one run" in refused(*fixed, *COMMON)
+
+
+def test_the_group_alone_has_no_scores_within(run, bids, tmp_path):
+    result = run("bids", bids, tmp_path / "out", "group", *COMMON)
+    assert result.exit_code == 0, result.output
+    assert "within: no scores; run the level participant first" in result.output

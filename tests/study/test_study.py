@@ -101,3 +101,10 @@ def test_what_is_not_there_is_said(bids, tmp_path, settings, words):
 def test_one_participant_is_no_group(bids, tmp_path):
     with pytest.raises(ValueError, match="at least 2, got 1"):
         study_of(bids, tmp_path, participants=["01"]).decode_group()
+
+
+def test_a_study_prints_on_one_line(bids, tmp_path):
+    shown = repr(study_of(bids, tmp_path / "out"))
+    assert shown.startswith("Study('task-faces_space-")
+    assert " participants, " in shown
+    assert "\n" not in shown

@@ -129,6 +129,10 @@ class Study:
         settings: dict[str, Any] = {"cv": cv, "allow": allow, "permutations": permutations}
         return cls(runs, Path(out), name, model, decoder, reading, progress=progress, **settings)
 
+    def __repr__(self) -> str:
+        n_runs = sum(map(len, self.runs.values()))
+        return f"Study({self.name!r}: {len(self.runs)} participants, {n_runs} runs)"
+
     # ---------------------------------------------------------------- each participant alone
 
     def decode_participants(self) -> dict[str, Any]:
