@@ -56,3 +56,11 @@ def test_one_scrubbed_volume_is_bridged_as_nilearn_does(rng):
         sample_mask=np.flatnonzero(kept),
     )
     np.testing.assert_allclose(clean_run(values, HIGH, kept=kept, t_r=2.0), theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["high_pass", "low_pass"])
+def test_frequencies_too_low_to_be_computed(rng, name):
+    with pytest.raises(InputError, match=f"{name}=1e-45 cannot be used. Expected .* 1e-05 Hz"):
+        Cleaning(**{name: 1e-45})
+    slowest = Cleaning(**{name: 1e-5})
+    assert np.isfinite(clean_run(rng.normal(size=(40, 3)), slowest, t_r=0.1)).all()

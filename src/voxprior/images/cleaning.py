@@ -16,6 +16,8 @@ __all__ = ["Cleaning", "check_number", "clean_run"]
 
 # Voxels cleaned at once in float64, so that a run is never held twice at double precision.
 VOXELS_AT_ONCE = 8192
+# Hz, one period per day; far below it filters cannot be computed.
+SLOWEST = 1e-5
 # Volumes that scipy needs to pad a Butterworth filter of nilearn's order: of one frequency, of two.
 FEWEST_FILTERED = {1: 19, 2: 34}
 
@@ -48,6 +50,13 @@ class Cleaning:
     def __post_init__(self) -> None:
         for name in ("t_r", "high_pass", "low_pass"):
             check_number(name, getattr(self, name))
+        for name in ("high_pass", "low_pass"):
+            frequency = getattr(self, name)
+            if frequency is not None and frequency < SLOWEST:
+                raise InputError(
+                    f"{option(name, frequency)} cannot be used",
+                    expected=f"a frequency of {SLOWEST:g} Hz or more",
+                )
         if self.high_pass is not None and self.low_pass is not None:
             self._check_order()
         if self.t_r is not None:
