@@ -56,3 +56,12 @@ def test_one_scrubbed_volume_is_bridged_as_nilearn_does(rng):
         sample_mask=np.flatnonzero(kept),
     )
     np.testing.assert_allclose(clean_run(values, HIGH, kept=kept, t_r=2.0), theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["high_pass", "low_pass"])
+def test_frequencies_too_low_to_be_computed(rng, name):
+    run = rng.normal(size=(40, 3))
+    with pytest.raises(InputError, match=f"{name}=1e-45 is too slow"):
+        clean_run(run, Cleaning(**{name: 1e-45}), t_r=2.0)
+    slowest = Cleaning(**{name: 2.6e-4})  # just above a thousandth of 1 / (2 * 2 s)
+    assert np.isfinite(clean_run(run, slowest, t_r=2.0)).all()

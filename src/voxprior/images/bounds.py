@@ -33,6 +33,8 @@ DEFLATE_RATIO = 1032
 PADDING_BYTES = 512
 TAG_BYTES = 2**20
 VOXELS_AT_ONCE = 2**18
+# Volume of a voxel of sides 1, below which its axes lie in a plane as far as numbers can tell.
+FLAT = 1e-6
 
 
 class Declared(NamedTuple):
@@ -178,10 +180,16 @@ def check_numbers(shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
 def check_affine(affine: Any, name: str) -> None:
     """Raise unless the affine tells each voxel a place of its own."""
     affine = np.asarray(affine, dtype=float)
-    usable = affine.shape == (4, 4) and np.isfinite(affine).all() and np.linalg.det(affine) != 0
-    if not usable:
+    if affine.shape != (4, 4) or not np.isfinite(affine).all():
         raise InputError(
-            f"{name}: the affine in the header must be 4 x 4 finite numbers, and invertible",
+            f"{name}: the affine in the header must be 4 x 4 finite numbers",
+            got=" ".join(f"{number:g}" for number in affine.ravel()),
+            remedy="Repair the header, or make the image again",
+        )
+    sizes = np.linalg.norm(affine[:3, :3], axis=0)
+    if not sizes.all() or abs(np.linalg.det(affine[:3, :3] / sizes)) < FLAT:
+        raise InputError(
+            f"{name}: the affine in the header puts different voxels at the same place",
             got=" ".join(f"{number:g}" for number in affine.ravel()),
             remedy="Repair the header, or make the image again",
         )

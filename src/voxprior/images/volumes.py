@@ -207,21 +207,27 @@ def _smooth_into(
 def resampled(image: Any, shape: tuple[int, ...], affine: np.ndarray, name: str) -> Any:
     """Bring an image to a grid, by nilearn's splines; itself if it lies there already."""
     from nilearn.image import resample_img
+    from nilearn.image.resampling import BoundingBoxError
 
     same_shape = tuple(image.shape[:3]) == tuple(shape)
     if same_shape and np.abs(np.asarray(image.affine) - affine).max() <= AFFINE_TOLERANCE_MM:
         return image
-    volume_array(
-        image, name
-    )  # nilearn reads the file by itself, but not to the end that tells damage
-    return resample_img(
-        image,
-        target_affine=affine,
-        target_shape=shape,
-        interpolation="continuous",
-        force_resample=True,
-        copy_header=True,
-    )
+    # nilearn reads the file by itself, but not to the end that tells damage.
+    volume_array(image, name)
+    try:
+        return resample_img(
+            image,
+            target_affine=affine,
+            target_shape=shape,
+            interpolation="continuous",
+            force_resample=True,
+            copy_header=True,
+        )
+    except BoundingBoxError as error:
+        raise InputError(
+            f"{name}: none of it lies where the mask or the first image is",
+            remedy="Check the affine in its header",
+        ) from error
 
 
 def volume_image(values: np.ndarray, space: VoxelSpace) -> Any:
