@@ -54,7 +54,7 @@ from voxprior.models.gaussian.laplace import BinaryPosterior, site_matrix
 HERMITE_NODES = 128
 NEGLIGIBLE_WEIGHT = 1e-11
 CHUNK_ELEMENTS = 2**22
-# More draws change the third digit of no probability, and would fill the memory.
+# The spread of a mean of so many draws is below 0.0005; more of them would fill the memory.
 MOST_DRAWS = 2**20
 # Relative eigenvalues below this are rounding: no training scan has their directions.
 SPAN_TOLERANCE = 1e-9
