@@ -14,7 +14,13 @@ from voxprior import Decoder, registry
 from voxprior.cli import app
 from voxprior.decoder import prepared
 from voxprior.images import load_maps
-from voxprior.validation import Result, cross_validate, learning_curve, permutation_test
+from voxprior.validation import (
+    AuditWarning,
+    Result,
+    cross_validate,
+    learning_curve,
+    permutation_test,
+)
 
 MODELS = ["gp", "logistic"]
 N, COVARIATES, PERMUTATIONS = 20, ["age"], 19
@@ -103,6 +109,15 @@ def test_comparison_and_learning_curve(study, data, tmp_path):
     for name, result in by_decoder.results.items():
         alone = cross_validate(models[name], X, data.y, data.groups)
         assert result.equals(alone)
+
+
+def test_models_are_compared_with_one_warning(data):
+    y = np.where(np.arange(N) < 10, "a", "b")
+    allow = ["class-missing", "shared-group"]
+    with pytest.warns(AuditWarning) as told:
+        Decoder().compare(data, y, models=MODELS, cv=5, allow=allow, repeats=0)
+    texts = [str(one.message) for one in told]
+    assert len(texts) == len(set(texts))
 
 
 def test_one_audit_serves_all(study, data, recwarn):

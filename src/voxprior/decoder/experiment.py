@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,11 +97,13 @@ class Experiment:
         """Results by model, and what models failed with, if some did."""
         results: dict[str, Result] = {}
         failures: dict[str, Exception] = {}
+        told: set[str] = set()
         for name, estimator in estimators.items():
             if self.running["progress"]:
                 print(name, file=sys.stderr)
             try:
-                results[name] = whole(self.evaluate(estimator))
+                with each_told_once(told):
+                    results[name] = whole(self.evaluate(estimator))
             except (AuditError, OSError, MemoryError):  # not of this model alone
                 raise
             except Exception as error:
@@ -128,6 +131,21 @@ class Experiment:
     def _options(self) -> dict[str, Any]:
         known = self.data.known() | self.running
         return known | {"allow": self.allow, "folder": self.folder}
+
+
+@contextmanager
+def each_told_once(told: set[str]) -> Iterator[None]:
+    """Pass on warnings that are not among those told: audits of several models find the same."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        for one in caught:
+            if str(one.message) not in told:
+                told.add(str(one.message))
+                warnings.warn(one.message, stacklevel=5)
 
 
 def split_of(cv: Any, data: Dataset, random_state: Any) -> Any:
