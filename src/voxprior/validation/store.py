@@ -116,7 +116,7 @@ def count_finished(folder) -> dict[str, int]:
     for path in sorted(Path(folder).glob(f"*/*{SUFFIX}")):
         found = len({index for index, _ in _records(path)})
         counts[path.stem] = counts.get(path.stem, 0) + found
-    return {name: count for name, count in counts.items() if count}
+    return {name: counts[name] for name in sorted(counts) if counts[name]}
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
