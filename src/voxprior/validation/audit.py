@@ -207,23 +207,14 @@ def audit(
     return tuple(sorted(judged, key=lambda finding: finding.severity != "error"))
 
 
-def audit_once(audited: Sequence[Finding] | None, *arguments: Any, **known: Any) -> tuple:
-    """Make an audit and heed it; or take over the findings of one that was heeded before."""
-    if audited is not None:
-        return tuple(audited)
-    found = audit(*arguments, **known)
-    heed(found)
-    return found
-
-
-def heed(findings: Sequence[Finding]) -> None:
+def heed(findings: Sequence[Finding], stacklevel: int = 3) -> None:
     """Raise `AuditError` for errors and warn of warnings, except those that are allowed."""
     errors = [f for f in findings if f.severity == "error" and not f.allowed]
     if errors:
         raise AuditError(errors)
     for finding in findings:
         if not finding.allowed:
-            warnings.warn(AuditWarning(f"[{finding.name}] {finding.marked}"), stacklevel=3)
+            warnings.warn(AuditWarning(f"[{finding.name}] {finding.marked}"), stacklevel=stacklevel)
 
 
 Found = Iterator[tuple[str, str]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from voxprior.decision.base import offer_groups
 from voxprior.errors import InputError, InputTypeError, option
 from voxprior.labels import check_two_classes
 from voxprior.registry import split_words, splitter
+from voxprior.validation.audit import Finding, audit, heed
 from voxprior.validation.result import Result, plain
 from voxprior.validation.scores import (
     CLASSIFICATION_SCORES,
@@ -51,6 +53,15 @@ def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, 
             remedy="Inherit from ClassifierMixin or RegressorMixin",
         )
     return y.astype(float), groups, np.array([])
+
+
+def audit_once(audited: Sequence[Finding] | None, *arguments: Any, **known: Any) -> tuple:
+    """Make an audit and heed it; or take over the findings of one that was heeded before."""
+    if audited is not None:
+        return tuple(audited)
+    found = audit(*arguments, **known)
+    heed(found, stacklevel=4)
+    return found
 
 
 def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:

@@ -38,8 +38,9 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
 from voxprior.decision.base import offer_groups
 from voxprior.errors import InputError, option
-from voxprior.validation.audit import Finding, audit_once
+from voxprior.validation.audit import Finding
 from voxprior.validation.folds import (
+    audit_once,
     check_data,
     describe,
     fit_fold,

@@ -33,9 +33,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
-from voxprior.validation.audit import Finding, audit_once
+from voxprior.validation.audit import Finding
 from voxprior.validation.folds import (
     FoldOutcome,
+    audit_once,
     build_result,
     check_data,
     describe,
