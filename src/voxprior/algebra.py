@@ -4,6 +4,7 @@
 |---|---|---|
 | log p(x_i, c), unnormalised log-probabilities | `log_joint` | (n, C) |
 | p, probabilities | `p` | any |
+| S², sample variances with d degrees of freedom | `sample`, `degrees` | (J,), scalar |
 """
 
 from __future__ import annotations
@@ -16,10 +17,18 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax
+from scipy.optimize import brentq
+from scipy.special import digamma, log_softmax, polygamma
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads_for", "floored_log", "kernel_threads", "launch", "log_softmax_rows"]
+__all__ = [
+    "blas_threads_for",
+    "floored_log",
+    "inverse_chi2_prior",
+    "kernel_threads",
+    "launch",
+    "log_softmax_rows",
+]
 
 # Matrices with fewer rows are factorised faster by one thread than by several that wait.
 MANY_ROWS = 512
@@ -64,6 +73,32 @@ def floored_log(p: ArrayLike) -> NDArray[np.float64]:
     array([-708.4,    0. ])
     """
     return np.log(np.maximum(np.asarray(p, dtype=np.float64), np.finfo(np.float64).tiny))
+
+
+def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float]:
+    """d₀ and s₀² of the prior σ² ~ s₀² d₀/χ²_{d₀}, from sample variances with d degrees of freedom.
+
+    From the first two moments of log S² (Smyth 2004); at least one variance must be above 0.
+    d₀ = ∞ where the sample variances differ by no more than chance gives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sigma2 = 3.0 * 8 / rng.chisquare(8, size=20_000)
+    >>> d0, s0 = inverse_chi2_prior(sigma2 * rng.chisquare(4, size=20_000) / 4, degrees=4)
+    >>> round(d0), round(s0)
+    (8, 3)
+    """
+    logs = np.log(sample[sample > 0])
+    excess = (logs.var(ddof=1) if logs.size > 1 else 0.0) - polygamma(1, degrees / 2)
+    level = logs.mean() - digamma(degrees / 2) + np.log(degrees / 2)
+    # ψ'(d₀/2) = excess; ψ' falls from ∞ to 0, and beyond d₀ = 10⁸ the prior is a constant.
+    if excess <= polygamma(1, 0.5e8):
+        return np.inf, float(np.exp(level))
+    half = brentq(lambda log_h: polygamma(1, np.exp(log_h)) - excess, np.log(1e-6), np.log(0.5e8))
+    d0 = 2 * np.exp(half)
+    return float(d0), float(np.exp(level + digamma(d0 / 2) - np.log(d0 / 2)))
 
 
 def blas_threads_for(n_rows: int) -> AbstractContextManager:

@@ -4,9 +4,9 @@ from scipy import sparse
 from scipy.special import digamma, polygamma
 from scipy.stats import chi2
 
+from voxprior.algebra import inverse_chi2_prior
 from voxprior.models.sharing.statistics import class_statistics
 from voxprior.models.sharing.variances import (
-    inverse_chi2_prior,
     sample_variances,
     share_variances,
     variances_exist,

@@ -37,10 +37,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
-from scipy.special import digamma, polygamma
 from scipy.stats import chi2
 
+from voxprior.algebra import inverse_chi2_prior
 from voxprior.errors import InputError, option
 from voxprior.models.sharing.means import member_weights
 from voxprior.models.sharing.statistics import ClassStatistics, pooled
@@ -169,39 +168,14 @@ def share_variances(
     return Variances(shared, np.full(len(one), np.inf), bias * sample.mean(axis=1) / one)
 
 
-def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float]:
-    """d₀ and s₀² of the prior σ² ~ s₀² d₀/χ²_{d₀}, from sample variances with d degrees of freedom.
-
-    d₀ = ∞ where the sample variances differ by no more than chance gives.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> sigma2 = 3.0 * 8 / rng.chisquare(8, size=20_000)
-    >>> d0, s0 = inverse_chi2_prior(sigma2 * rng.chisquare(4, size=20_000) / 4, degrees=4)
-    >>> round(d0), round(s0)
-    (8, 3)
-    """
-    logs = np.log(sample[sample > 0])
-    if logs.size == 0:
-        raise InputError(
-            "Every sample variance is 0: there is no scale to moderate toward",
-            remedy="Mask out voxels that are constant within a class",
-        )
-    excess = (logs.var(ddof=1) if logs.size > 1 else 0.0) - polygamma(1, degrees / 2)
-    level = logs.mean() - digamma(degrees / 2) + np.log(degrees / 2)
-    # ψ'(d₀/2) = excess; ψ' falls from ∞ to 0, and beyond d₀ = 10⁸ the prior is a constant.
-    if excess <= polygamma(1, 0.5e8):
-        return np.inf, float(np.exp(level))
-    half = brentq(lambda log_h: polygamma(1, np.exp(log_h)) - excess, np.log(1e-6), np.log(0.5e8))
-    d0 = 2 * np.exp(half)
-    return float(d0), float(np.exp(level + digamma(d0 / 2) - np.log(d0 / 2)))
-
-
 def _moderated(sample: np.ndarray, degrees: np.ndarray, bias: np.ndarray) -> Variances:
     value, total = np.empty_like(sample), np.empty(len(sample))
     for r, d in enumerate(degrees):
+        if not sample[r].any():
+            raise InputError(
+                "Every sample variance is 0: there is no scale to moderate toward",
+                remedy="Mask out voxels that are constant within a class",
+            )
         prior_degrees, centre = inverse_chi2_prior(sample[r], d)
         keep = d / (prior_degrees + d)
         value[r] = (1 - keep) * centre + keep * sample[r]
