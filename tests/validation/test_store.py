@@ -187,7 +187,7 @@ def same(one, other):
     return json.dumps(one.summary()) == json.dumps(other.summary())
 
 
-@pytest.mark.parametrize("stop_after", [None, 3])
+@pytest.mark.parametrize("stop_after", [None, 2])
 def test_a_permutation_test_goes_on(data, tmp_path, stop_after):
     options = {"n_permutations": 30, "stop_after": stop_after}
     whole = permutation_test(Counted(), *data, **options)

@@ -214,12 +214,10 @@ def fit_fold(
     keep_model,
     *,
     prepared=None,
-    with_values=True,
 ) -> FoldOutcome:
     """Fit on the training scans of a fold and predict its test scans.
 
-    `prepared` is what an estimator that offers it made of the scans, see `prepare_for_labels`;
-    without `with_values` labels are predicted and no probabilities.
+    `prepared` is what an estimator that offers it made of the scans, see `prepare_for_labels`.
     """
     train, test = fold
     X_test, _ = _safe_split(estimator, X, y, test, train)  # of a Gram matrix, rows and columns
@@ -234,7 +232,7 @@ def fit_fold(
         model.fit_prepared(prepared, train, y[train])
     fitted = time.perf_counter()
     y_pred = np.asarray(model.predict(X_test))
-    values, kind = _class_values(model, X_test, classes) if with_values else (None, "")
+    values, kind = _class_values(model, X_test, classes)
     end = time.perf_counter()
     kept = model if keep_model else None
     return FoldOutcome(test, len(train), y_pred, values, kind, fitted - start, end - fitted, kept)

@@ -5,6 +5,10 @@ well as the true labels,
 
     p = (1 + b) / (1 + m)                                                                   (1)
 
+* Scores that count scans tie often, which would make p too large where nothing is decoded. Results
+  are therefore ordered by the score and, where it ties, by the mean log-probability that held-out
+  scans give their own label (by the mean margin of decision values where there are no
+  probabilities). Any fixed order keeps p valid; the score told is still the score.
 * Labels are exchanged as the design allows, see `relabelling`; the result states how.
 * Where there are no more distinct relabellings than were asked for, all are used and p is exact.
 * The result states the smallest p that the design can give at all.
@@ -55,11 +59,13 @@ from voxprior.validation.relabel import (
     relabelling,
 )
 from voxprior.validation.run import run_tasks
-from voxprior.validation.scores import LOWER_IS_BETTER, TIE, score_predictions
+from voxprior.validation.scores import LOWER_IS_BETTER, TIE, margins_of, score_predictions
 from voxprior.validation.store import TaskStore, settings_digest
 
-# Other scores are judged by the predicted labels alone.
-NEED_VALUES = ("log_loss", "brier", "auc")
+# Scores that take few values, so that ties are broken.
+COARSE = ("accuracy", "balanced_accuracy", "auc", "coverage", "selective_accuracy")
+# Log-probabilities and margins closer than this, relative to their size, differ by rounding alone.
+ROUNDING = 1e-7
 
 
 class PermutationResult(NamedTuple):
@@ -171,15 +177,15 @@ def permutation_test(
     structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
     estimator, said = _settle_search(estimator, X, y, groups, hyperparameters)
     codes, exact = _draw(structure, n_permutations, random_state)
-    sign = -1.0 if score in LOWER_IS_BETTER else 1.0
+    sign = _sign(score)
     prepared = prepare_for_labels(estimator, X)
     shared = (structure, values, estimator, X, groups, cv, classes, prepared, score)
     options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
     if folder is not None:
         options["store"] = _score_store(folder, codes, y, folds, shared, random_state)
-    scores, complete = _run(codes, shared, sign, stop_after, options)
-    observed, null = scores[0], scores[1:]
-    p, used, stopped = p_value(sign * observed, sign * null, stop_after, len(codes) - 1)
+    ranks, complete = _run(codes, shared, stop_after, options)
+    p, used, stopped = p_value(ranks[0], ranks[1:], stop_after, len(codes) - 1)
+    observed, null = sign * ranks[0, 0], sign * ranks[1:, 0]
     smallest = max(1 / len(codes), structure.n_symmetric / structure.n_distinct)
     return PermutationResult(
         score,
@@ -198,11 +204,18 @@ def permutation_test(
 
 
 def p_value(
-    observed: float, null: np.ndarray, stop_after: int | None = None, planned: int = 0
+    observed: Any, null: np.ndarray, stop_after: int | None = None, planned: int = 0
 ) -> tuple[float, int, bool]:
     """Return p of (1) or of the stopping rule, relabellings used, and whether it stopped early.
 
     The rule applies where it holds before the `planned` number of relabellings is reached.
+
+    Parameters
+    ----------
+    observed : float or sequence
+        A score, or a score and what breaks its ties; large is good.
+    null : array of shape (m,) or (m, length of the sequence)
+        The same of the relabellings.
 
     Examples
     --------
@@ -210,14 +223,31 @@ def p_value(
     >>> from voxprior.validation.permutation import p_value
     >>> p_value(0.9, np.array([0.5, 0.9, 0.4]))
     (0.5, 3, False)
+    >>> p_value((0.75, -0.6), np.array([(0.75, -0.65), (0.75, -0.55), (0.5, -0.4), (0.875, -0.7)]))
+    (0.6, 4, False)
     """
-    as_good = null >= observed - TIE
-    reached = np.cumsum(as_good)
+    counted = as_good(observed, null)
+    reached = np.cumsum(counted)
     if stop_after is not None and len(null) and reached[-1] >= stop_after:
         used = int(np.searchsorted(reached, stop_after)) + 1
         if used < max(planned, len(null)):
             return stop_after / used, used, True
-    return float((1 + as_good.sum()) / (1 + len(null))), len(null), False
+    return float((1 + counted.sum()) / (1 + len(null))), len(null), False
+
+
+def as_good(observed: Any, null: np.ndarray) -> np.ndarray:
+    """Which results are at least as good: by the score, and where it ties by what breaks ties."""
+    columns = np.reshape(null, (len(null), np.size(observed))).T
+    better, equal = np.zeros(len(null), dtype=bool), np.ones(len(null), dtype=bool)
+    for place, (value, column) in enumerate(zip(np.atleast_1d(observed), columns)):
+        slack = TIE if place == 0 else ROUNDING * max(1.0, abs(value))
+        better |= equal & (column > value + slack)
+        equal &= np.abs(column - value) <= slack
+    return better | equal
+
+
+def _sign(score: str) -> float:
+    return -1.0 if score in LOWER_IS_BETTER else 1.0
 
 
 def _default_score(y, classes) -> str:
@@ -254,23 +284,24 @@ def _draw(structure: Relabelling, n_permutations: int, random_state) -> tuple[li
     return [structure.code, *drawn], False
 
 
-def _run(codes, shared, sign, stop_after, options) -> tuple[np.ndarray, bool]:
-    """Scores in the order of the relabellings, as far as the stopping rule needs them."""
-    scores, done = np.full(len(codes), np.nan), np.zeros(len(codes), dtype=bool)
+def _run(codes, shared, stop_after, options) -> tuple[np.ndarray, bool]:
+    """Ranks in the order of the relabellings, as far as the stopping rule needs them."""
+    ranks, done = np.full((len(codes), 2), np.nan), np.zeros(len(codes), dtype=bool)
 
-    def keep(index: int, score: float) -> None:
-        scores[index], done[index] = score, True
+    def keep(index: int, rank: Sequence[float]) -> None:
+        ranks[index], done[index] = rank, True
 
     def in_order() -> int:
         return len(done) if done.all() else int(np.argmin(done))
 
     def enough() -> bool:
         # Judged on the relabellings in their order, whichever worker was faster.
-        as_good = sign * scores[1 : in_order()] >= sign * scores[0] - TIE
-        return stop_after is not None and int(np.sum(as_good)) >= stop_after
+        if stop_after is None or not done[0]:
+            return False
+        return int(as_good(ranks[0], ranks[1 : in_order()]).sum()) >= stop_after
 
     outcome = run_tasks(
-        score_relabelled,
+        rank_relabelled,
         codes,
         shared,
         name="relabellings",
@@ -280,12 +311,12 @@ def _run(codes, shared, sign, stop_after, options) -> tuple[np.ndarray, bool]:
     )
     if not done[0]:
         raise KeyboardInterrupt
-    if np.isnan(scores[0]):
+    if np.isnan(ranks[0, 0]):
         raise InputError(
             f"The score {shared[-1]!r} is not defined for this split",
             remedy=f"Choose another score or another {option('cv')}",
         )
-    return scores[: in_order()], outcome.complete or enough()
+    return ranks[: in_order()], outcome.complete or enough()
 
 
 def _score_store(folder, codes, y, folds, shared, random_state) -> TaskStore:
@@ -293,6 +324,7 @@ def _score_store(folder, codes, y, folds, shared, random_state) -> TaskStore:
     structure, values, estimator, X, groups, cv, classes, _, score = shared
     settings = describe(estimator, X, y, groups, classes) | {
         "score": score,
+        "ties": "broken by log-probability or margin",
         "scheme": structure.statement,
         "n_relabellings": len(codes) - 1,
         "random_state": random_state,
@@ -304,28 +336,45 @@ def _score_store(folder, codes, y, folds, shared, random_state) -> TaskStore:
     return TaskStore(folder, "relabellings", digest, settings)
 
 
-def score_relabelled(
+def rank_relabelled(
     codes, seed, structure, values, estimator, X, groups, cv, classes, prepared, score
-) -> float:
-    """Score of the whole validation with the labels of one relabelling."""
+) -> list[float]:
+    """Score of the whole validation with the labels of one relabelling, and what breaks its ties.
+
+    Both are signed so that large is good.
+    """
     y = values[structure.labels(codes)]
     folds, _ = make_folds(estimator, X, y, groups, cv)
-    options = {"prepared": prepared, "with_values": score in NEED_VALUES}
     outcomes = [
-        fit_fold(fold, child, estimator, X, y, groups, {}, classes, False, **options)
+        fit_fold(fold, child, estimator, X, y, groups, {}, classes, False, prepared=prepared)
         for fold, child in zip(folds, seed.spawn(len(folds)))
     ]
     task = "classification" if is_classifier(estimator) else "regression"
     labels = tuple(classes.tolist())
-    return score_predictions(_joined_table(outcomes, y, groups, labels), task, labels)[score]
+    table = _joined_table(outcomes, y, groups, labels)
+    scores = score_predictions(table, task, labels)
+    tie_break = _tie_break(scores, outcomes, y, classes) if score in COARSE else 0.0
+    return [_sign(score) * scores[score], tie_break]
+
+
+def _tie_break(scores: Mapping[str, float], outcomes, y, classes) -> float:
+    """Mean log-probability of the true labels; without probabilities the mean margin, or 0."""
+    if np.isfinite(scores["log_loss"]):
+        return -scores["log_loss"]
+    if outcomes[0].values is None:
+        return 0.0
+    values, test = _joined(outcomes, "values"), _joined(outcomes, "test")
+    margins = margins_of(values, np.searchsorted(classes, y[test]))
+    return float(np.nan_to_num(margins.mean(), nan=0.0))
+
+
+def _joined(outcomes, name: str) -> np.ndarray:
+    return np.concatenate([getattr(outcome, name) for outcome in outcomes])
 
 
 def _joined_table(outcomes, y, groups, labels) -> pd.DataFrame:
     """Predictions of all folds in one table: of many small ones the making would cost more."""
-    test, y_pred = (
-        np.concatenate([getattr(o, name) for o in outcomes]) for name in ("test", "y_pred")
-    )
-    values = None if outcomes[0].values is None else np.concatenate([o.values for o in outcomes])
-    return fold_table(
-        0, outcomes[0]._replace(test=test, y_pred=y_pred, values=values), y, groups, labels
-    )
+    parts = {name: _joined(outcomes, name) for name in ("test", "y_pred")}
+    if outcomes[0].values is not None:
+        parts["values"] = _joined(outcomes, "values")
+    return fold_table(0, outcomes[0]._replace(**parts), y, groups, labels)

@@ -91,6 +91,17 @@ def _auc(one_hot: np.ndarray, value: np.ndarray) -> float:
     return float(np.mean(above / (present * (n - present))))
 
 
+def margins_of(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """How far each scan's value for its own class is above the highest of the others, (m,).
+
+    >>> margins_of(np.array([[0.2, 1.0, 0.5], [3.0, 0.0, 1.0]]), np.array([1, 2]))
+    array([ 0.5, -2. ])
+    """
+    others = values.copy()
+    others[np.arange(len(codes)), codes] = -np.inf
+    return values[np.arange(len(codes)), codes] - others.max(axis=1)
+
+
 # --- scores by groups and by scans ------------------------------------------------------------
 
 # Weights (B, G) of the groups to scores (B,).
