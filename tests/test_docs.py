@@ -23,7 +23,10 @@ def test_every_public_name_is_listed():
     assert set(voxprior.__all__) - {"__version__"} <= LISTED
 
 
-@pytest.mark.parametrize("package", ["images", "simulate", "validation", "decision", "report"])
+PACKAGES = ["images", "simulate", "validation", "decision", "report", "transfer"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_every_name_of_a_package_is_listed(package):
     module = import_module(f"voxprior.{package}")
     ours = {n for n in module.__all__ if getattr(module, n).__module__.startswith("voxprior")}

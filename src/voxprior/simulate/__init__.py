@@ -7,9 +7,10 @@
 | `blobs` | boosting | discriminative voxels are spatially compact |
 | `smooth_maps` | gaussian | smooth weight maps give known class probabilities, or an age |
 | `latent_clusters` | network | latent states drive clusters of binary voxels and the class |
+| `subjects` | transfer | subjects share blobs up to shifts and gains |
 
-Each returns a `Simulated`: X, y, groups, space, and the truth by name. `brain` is the MNI brain as
-a space at any resolution; a shape gives a grid instead.
+Each returns a `Simulated`: X, y, groups, space, and the truth by name; `subjects` one per subject.
+`brain` is the MNI brain as a space at any resolution; a shape gives a grid instead.
 """
 
 from voxprior.simulate.boosting import blobs
@@ -19,6 +20,7 @@ from voxprior.simulate.gaussian import smooth_maps
 from voxprior.simulate.geometry import brain
 from voxprior.simulate.network import latent_clusters
 from voxprior.simulate.sharing import time_courses
+from voxprior.simulate.subjects import subjects
 
 __all__ = [
     "Simulated",
@@ -27,5 +29,6 @@ __all__ = [
     "chains",
     "latent_clusters",
     "smooth_maps",
+    "subjects",
     "time_courses",
 ]
