@@ -173,6 +173,11 @@ MODELS = (
             "Gaussian process regression (Rasmussen & Williams 2006)"),
     _family("rvm-regression", "gaussian", "RVMRegressor", "regressor", FEW,
             "relevance vector regression (Tipping 2001)"),
+    Model("auto-regression", "voxprior.auto:AutoRegressor", "regressor",
+          "none that the scans do not earn: views, kernels and noise are weighed on scans left out",
+          "a mixture of Student processes over views of the scans, kernels and noise ratios, "
+          "weighted by the density of training scans left out",
+          docs="families/auto-regression"),
     Model("few-shot", "voxprior.models.sharing:few_shot_decoder", "classifier",
           "sharing, after noise whitening learned without labels; for windows of runs",
           role="recipe", docs="families/sharing",

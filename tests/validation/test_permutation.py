@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC, LinearSVC
 
-from voxprior import FeatureSharingNB, VoxelSpace
+from voxprior import AutoRegressor, FeatureSharingNB, VoxelSpace
 from voxprior.validation import (
     AuditError,
     AuditWarning,
@@ -300,10 +300,24 @@ class TestPrepared:
         options["allow"] = ["fitted-outside"]
         reused = permutation_test(model, X, y, runs, **options)
         assert not hasattr(model, "n_features_in_")
-        monkeypatch.setattr(permutation, "prepare_for_labels", lambda estimator, X: None)
+        monkeypatch.setattr(permutation, "prepare_for_labels", lambda *_: None)
         refitted = permutation_test(model, X, y, runs, **options)
         assert reused.observed == refitted.observed
         np.testing.assert_array_equal(reused.null, refitted.null)
+
+    def test_groups_are_prepared_too(self, rng, monkeypatch):
+        """The automatic regressor leaves whole runs out, relabelled or not."""
+        runs = np.repeat(np.arange(6), 4)
+        X = rng.normal(size=(24, 30))
+        y = X[:, 0] + runs
+        options = {"n_permutations": 5, "stop_after": None}
+        reused = permutation_test(AutoRegressor(), X, y, runs, **options)
+        monkeypatch.setattr(permutation, "prepare_for_labels", lambda *_: None)
+        refitted = permutation_test(AutoRegressor(), X, y, runs, **options)
+        np.testing.assert_array_equal(reused.null, refitted.null)
+        alone = permutation_test(AutoRegressor(), X, y, cv=list(GroupKFold(6).split(X, y, runs)),
+                                 allow=["shared-group"], **options)  # fmt: skip
+        assert alone.observed != reused.observed
 
     def test_workers(self, rng):
         y, runs = np.tile([0, 1], 12), np.repeat(np.arange(6), 4)

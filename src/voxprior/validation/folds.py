@@ -238,15 +238,18 @@ def fit_fold(
     return FoldOutcome(test, len(train), y_pred, values, kind, fitted - start, end - fitted, kept)
 
 
-def prepare_for_labels(estimator, X) -> Any:
+def prepare_for_labels(estimator, X, groups=None) -> Any:
     """What an estimator can make of the scans once for many labellings, or None.
 
     An estimator offers it by two methods: ``prepare(X)`` returns all that labels do not change,
-    and ``fit_prepared(prepared, rows, y)`` gives the same model as ``fit(X[rows], y)``.
+    and ``fit_prepared(prepared, rows, y)`` gives the same model as ``fit(X[rows], y)``. One that
+    takes groups in ``fit`` takes them in ``prepare``.
     """
     offers = hasattr(estimator, "prepare") and hasattr(estimator, "fit_prepared")
     # Tables go the ordinary way, by which their column names are learned and checked.
-    return clone(estimator).prepare(X) if offers and isinstance(X, np.ndarray) else None
+    if not offers or not isinstance(X, np.ndarray):
+        return None
+    return clone(estimator).prepare(X, **offer_groups(estimator, groups))
 
 
 def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None, str]:

@@ -178,7 +178,7 @@ def permutation_test(
     estimator, said = _settle_search(estimator, X, y, groups, hyperparameters)
     codes, exact = _draw(structure, n_permutations, random_state)
     sign = _sign(score)
-    prepared = prepare_for_labels(estimator, X)
+    prepared = prepare_for_labels(estimator, X, groups)
     shared = (structure, values, estimator, X, groups, cv, classes, prepared, score)
     options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
     if folder is not None:
