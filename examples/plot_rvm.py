@@ -2,9 +2,10 @@
 Relevance vector machines: few samples, or few voxels
 =====================================================
 
-A relevance vector machine gives every sample, or every voxel, a weight with a precision of its own.
-Evidence sends most of the precisions to infinity, so that few weights remain. What remains are the
-samples that hold the decision, or the voxels that do.
+A relevance vector machine gives every sample, or every voxel, a weight with a prior precision.
+Where each has a precision of its own, evidence sends most of them to infinity, so that few weights
+remain: the samples that hold the decision, or the voxels that do. Samples share one precision by
+default, because a map made of few samples is as noisy as if the others had not been measured.
 
 The method is explained on its :doc:`page </families/gaussian>`.
 """
@@ -24,12 +25,13 @@ data = blobs((10, 10, 8), n_per_class=80, n_blobs=6, blob_radius=0, effect=1.8, 
 print(data)
 
 # %%
-# The prior that fits the data pays: few voxels. The other two look at all voxels and differ in how
+# The prior that fits the data pays: few voxels. The others look at all voxels and differ in how
 # many samples they keep.
 
 models = {
     "Gaussian process": GPClassifier(),
     "RVM of samples": RVMClassifier(),
+    "RVM, few samples": RVMClassifier(alpha="each"),
     "RVM of voxels": RVMClassifier(basis="voxels"),
 }
 for name, model in models.items():
@@ -52,6 +54,6 @@ slices = draw_maps(data.space, {"truth": data.truth["signal"], "weights": weight
 # And which samples? The evidence rises with every move of the solver: a sample is taken in, its
 # precision is set anew, or it is let go.
 
-samples = RVMClassifier().fit(data.X, data.y)
+samples = RVMClassifier(alpha="each").fit(data.X, data.y)
 path = draw_evidence_path([samples.evidence_path_])
 kept = draw_relevance(samples.alpha_, samples.relevance_, len(data.y))

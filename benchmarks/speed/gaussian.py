@@ -99,9 +99,12 @@ def relevance(task: str) -> dict[str, Callable[[], Any]]:
         peer = fastrvm.RVC if classify else fastrvm.RVR
         models[f"fastrvm {peer.__name__}"] = lambda: peer(kernel="linear", fit_intercept=True)
     ours = RVMClassifier if classify else RVMRegressor
-    models[f"{ours.__name__}(center=False), the peer's model"] = lambda: ours(center=False)
-    models[f"{ours.__name__}()"] = ours
-    models[f"{ours.__name__}('voxels')"] = lambda: ours("voxels")
+    # Peers give each column a precision and hold nothing out; the last row is our default.
+    alike = {"alpha": "each"} | ({"doubt": None} if classify else {"intervals": "evidence"})
+    models[f"{ours.__name__}(center=False), the peer's model"] = lambda: ours(center=False, **alike)
+    models[f"{ours.__name__}(alpha='each')"] = lambda: ours(**alike)
+    models[f"{ours.__name__}('voxels')"] = lambda: ours("voxels", **alike)
+    models[f"{ours.__name__}(), with what it holds out"] = ours
     # sklearn-rvm's classifier needs minutes for 100 scans.
     if em is not None and not classify:
         models["sklearn-rvm EMRVR"] = lambda: _Returning(em.EMRVR(kernel="linear", gamma="auto"))

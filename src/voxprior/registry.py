@@ -150,7 +150,7 @@ def _baseline(name: str, target: str, kind: str, words: str, **settings: Any) ->
 
 
 SMOOTH = "smooth functions; evidence picks the hyper-parameters"
-FEW = "few relevant samples or voxels"
+FEW = "samples weigh alike, or few samples or voxels are relevant"
 MODELS = (
     _family("sharing", "sharing", "FeatureSharingNB", "classifier",
             "neighbouring voxels behave alike; all voxels share a noise level",

@@ -12,7 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from voxprior.models.gaussian import GPRegressor, RVMClassifier, RVMRegressor
 
 
-@parametrize_with_checks([RVMClassifier("voxels"), RVMRegressor("voxels")])
+@parametrize_with_checks(
+    [RVMClassifier("voxels", doubt=None), RVMRegressor("voxels", intervals="evidence")]
+)
 def test_sklearn_compatible(estimator, check):
     check(estimator)
 
@@ -27,10 +29,16 @@ def three(rng):
 
 MODELS = {
     f"{basis} {solver} {multiclass} {kernel}": RVMClassifier(
-        basis, solver=solver, multiclass=multiclass, kernel=kernel
+        basis, alpha="each", solver=solver, multiclass=multiclass, kernel=kernel, doubt=None
     )
     for basis, kernel in (("kernel", "linear"), ("kernel", "rbf"), ("voxels", "linear"))
     for solver in ("fast", "em", "mackay")
+    for multiclass in ("ovr", "softmax")
+} | {
+    f"{basis} tied {multiclass} {kernel}": RVMClassifier(
+        basis, alpha="tied", multiclass=multiclass, kernel=kernel
+    )
+    for basis, kernel in (("kernel", "linear"), ("kernel", "rbf"), ("voxels", "linear"))
     for multiclass in ("ovr", "softmax")
 }
 
@@ -47,12 +55,15 @@ def test_probabilities_are_right_and_do_not_depend_on_the_batch(three, name):
         alone = rvm.predict_log_proba(X[i : i + 1])
         np.testing.assert_allclose(alone[0], np.log(p[i]), rtol=1e-9)
     assert rvm.coef_.shape == (3, len(rvm.relevance_))
-    assert np.isfinite(rvm.log_evidence_)
+    # One against the rest is not a model of the labels as a whole, and has no evidence of them.
+    assert hasattr(rvm, "log_evidence_") == (rvm.multiclass == "softmax")
+    assert np.isfinite(getattr(rvm, "log_evidence_", rvm.__dict__.get("log_evidences_"))).all()
 
 
 def test_moons_need_few_relevant_samples():
     X, y = make_moons(120, noise=0.2, random_state=0)
-    rvm = RVMClassifier(kernel="rbf", length_scale=0.5).fit(X[:80], y[:80])
+    rvm = RVMClassifier(alpha="each", kernel="rbf", length_scale=0.5, doubt=None)
+    rvm.fit(X[:80], y[:80])
     assert (rvm.predict(X[80:]) == y[80:]).mean() > 0.9
     assert len(rvm.relevance_) < 15
     assert rvm.alpha_.shape == rvm.relevance_.shape
@@ -62,7 +73,8 @@ def test_moons_need_few_relevant_samples():
 def test_sinc_is_found_with_few_samples(rng):
     x = np.linspace(-10, 10, 100)[:, None]
     truth = np.sinc(x[:, 0] / np.pi)
-    rvm = RVMRegressor(kernel="rbf", length_scale=0.3).fit(x, truth + 0.1 * rng.normal(size=100))
+    rvm = RVMRegressor(alpha="each", kernel="rbf", length_scale=0.3)
+    rvm.fit(x, truth + 0.1 * rng.normal(size=100))
     mean, sd = rvm.predict(x, return_std=True)
     assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.06
     assert len(rvm.relevance_) < 20
@@ -74,7 +86,8 @@ def test_sinc_is_found_with_few_samples(rng):
 def test_predictive_moments_against_the_primal_posterior(rng, solver):
     X, new = rng.normal(size=(25, 6)), rng.normal(size=(4, 6))
     y = X @ rng.normal(size=6) + 0.3 * rng.normal(size=25)
-    rvm = RVMRegressor("voxels", solver=solver, column_cost=0.0).fit(X, y)
+    rvm = RVMRegressor("voxels", solver=solver, column_cost=0.0, intervals="evidence")
+    rvm.fit(X, y)
     v = rvm.variances_[0]
     used = v > 0
     Phi = np.column_stack([X - X.mean(axis=0), np.ones(25)])[:, np.append(rvm.relevance_, 6)][
@@ -99,8 +112,9 @@ def test_precomputed_equals_voxels_and_folds_are_sub_blocks(three):
     np.testing.assert_array_equal(given.relevance_, voxels.relevance_)
     p = given.predict_proba(G[np.ix_(test, train)])
     np.testing.assert_allclose(p, voxels.predict_proba(X[test]), rtol=1e-5)
-    folds = cross_val_predict(RVMClassifier(kernel="precomputed"), G, y, cv=3)
-    np.testing.assert_array_equal(folds, cross_val_predict(RVMClassifier(), X, y, cv=3))
+    sure = RVMClassifier(kernel="precomputed", doubt=None)
+    folds = cross_val_predict(sure, G, y, cv=3)
+    np.testing.assert_array_equal(folds, cross_val_predict(RVMClassifier(doubt=None), X, y, cv=3))
     with pytest.raises(ValueError, match="no voxels"):
         given.voxel_maps()
 
@@ -110,7 +124,7 @@ def test_any_symmetric_matrix_is_a_basis(three):
     X, y = three
     G = np.tanh(X @ X.T - 5.0)
     assert np.linalg.eigvalsh(G - G.mean(axis=0) - G.mean(axis=1)[:, None] + G.mean())[0] < -0.1
-    rvm = RVMClassifier(kernel="precomputed").fit(G, y)
+    rvm = RVMClassifier(kernel="precomputed", doubt=None).fit(G, y)
     assert (rvm.predict(G) == y).mean() > 0.8
     with pytest.raises(ValueError, match="symmetric"):
         RVMClassifier(kernel="precomputed").fit(np.triu(G), y)
@@ -123,12 +137,14 @@ def test_memory_map_dask_and_float32(three, basis, tmp_path):
     da = pytest.importorskip("dask.array")
     X, y = three
     X = X.astype(np.float32)
-    expected = RVMClassifier(basis).fit(X.astype(float), y).predict_proba(X.astype(float))
+    expected = (
+        RVMClassifier(basis, doubt=None).fit(X.astype(float), y).predict_proba(X.astype(float))
+    )
     mapped = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype="f4", shape=X.shape)
     mapped[:] = X
     mapped.flush()
     for form in (X, np.load(tmp_path / "x.npy", mmap_mode="r"), da.from_array(X, chunks=(9, 7))):
-        p = RVMClassifier(basis).fit(form, y).predict_proba(form)
+        p = RVMClassifier(basis, doubt=None).fit(form, y).predict_proba(form)
         np.testing.assert_allclose(p, expected, rtol=1e-4, atol=1e-9)
 
 
@@ -148,7 +164,7 @@ def test_kernel_maps_are_gradients_of_the_latent_mean(three, kernel):
 def test_voxel_map_has_the_relevant_voxels_only(rng):
     X = rng.normal(size=(40, 5000)).astype(np.float32)
     y = np.where(X[:, 77] - X[:, 4000] > 0, "b", "a")
-    rvm = RVMClassifier("voxels").fit(X, y)
+    rvm = RVMClassifier("voxels", doubt=None).fit(X, y)
     weight = rvm.voxel_maps()["weight"]
     np.testing.assert_array_equal(np.flatnonzero(weight), rvm.relevance_)
     assert {77, 4000} & set(rvm.relevance_)
@@ -171,20 +187,24 @@ def test_equal_relevance_is_ridge(rng):
 
 
 @pytest.mark.parametrize("basis", ["kernel", "voxels"])
-@pytest.mark.parametrize("solver", ["fast", "em", "mackay"])
+@pytest.mark.parametrize("solver", ["tied", "fast", "em", "mackay"])
 def test_odd_data(basis, solver):
-    two = RVMClassifier(basis, solver=solver).fit(np.array([[0.0], [1.0]]), ["a", "b"])
+    options = {"basis": basis, "solver": solver, "alpha": "tied" if solver == "tied" else "each"}
+    options["solver"] = "fast" if solver == "tied" else solver
+    doubt = (2, 1) if solver in ("tied", "fast") else None
+    intervals = "held_out" if doubt else "evidence"
+    two = RVMClassifier(doubt=doubt, **options).fit(np.array([[0.0], [1.0]]), ["a", "b"])
     p = two.predict_proba(np.array([[0.0], [1.0]]))
     assert np.isfinite(p).all()
-    same = RVMClassifier(basis, solver=solver).fit(np.ones((6, 4)), [0, 1] * 3)
+    same = RVMClassifier(doubt=doubt, **options).fit(np.ones((6, 4)), [0, 1] * 3)
     np.testing.assert_allclose(same.predict_proba(np.ones((1, 4))), 0.5, atol=1e-6)
-    three = RVMClassifier(basis, solver=solver, multiclass="softmax").fit(
+    three = RVMClassifier(multiclass="softmax", doubt=None, **options).fit(
         np.ones((6, 4)), [0, 1, 2] * 2
     )
     np.testing.assert_allclose(three.predict_proba(np.ones((1, 4))), 1 / 3, atol=1e-6)
-    constant = RVMRegressor(basis, solver=solver).fit(np.ones((6, 4)), np.full(6, 3.0))
+    constant = RVMRegressor(intervals=intervals, **options).fit(np.ones((6, 4)), np.full(6, 3.0))
     np.testing.assert_allclose(constant.predict(np.ones((2, 4))), 3.0)
-    line = RVMRegressor(basis, solver=solver).fit(np.array([[0.0], [1.0]]), [1.0, 2.0])
+    line = RVMRegressor(intervals=intervals, **options).fit(np.array([[0.0], [1.0]]), [1.0, 2.0])
     assert np.isfinite(line.predict(np.array([[0.5]]), return_std=True)).all()
 
 
@@ -222,3 +242,101 @@ def test_saved_and_loaded(model, three, tmp_path):
     assert all(name.startswith("voxprior.") for name in unknown)
     loaded = skops.io.load(tmp_path / "rvm.skops", trusted=unknown)
     np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+
+
+def test_one_precision_for_all_is_a_process_with_the_squared_kernel(rng):
+    """f = Φw with w ~ N(0, v) is a Gaussian process of covariance vΦΦᵀ + v_b."""
+    X, new = rng.normal(size=(20, 30)), rng.normal(size=(5, 30))
+    y = X[:, :5].sum(axis=1) + rng.normal(size=20)
+    rvm = RVMRegressor(intervals="evidence").fit(X, y)
+    v, v_bias = rvm.variances_[0, 0], rvm.variances_[0, -1]
+    np.testing.assert_array_equal(rvm.relevance_, np.arange(20))
+    np.testing.assert_allclose(rvm.alpha_, 1 / v)
+    center = X.mean(axis=0)
+    scale = ((X - center) ** 2).sum() / 20
+    Phi, phi = (X - center) @ (X - center).T / scale, (new - center) @ (X - center).T / scale
+    A = v * Phi @ Phi.T + v_bias + rvm.noise_**2 * np.eye(20)
+    K = v * phi @ Phi.T + v_bias
+    mean, sd = rvm.predict(new, return_std=True)
+    np.testing.assert_allclose(mean, y.mean() + K @ np.linalg.solve(A, y - y.mean()), rtol=1e-6)
+    latent = v * (phi**2).sum(axis=1) + v_bias - np.einsum("ij,ji->i", K, np.linalg.solve(A, K.T))
+    np.testing.assert_allclose(sd**2, latent + rvm.noise_**2, rtol=1e-6)
+    given = RVMRegressor(alpha=1 / v, intervals="evidence").fit(X, y)
+    np.testing.assert_allclose(given.predict(new), mean, rtol=1e-3)
+
+
+def test_held_out_noise_against_refits_by_hand(rng):
+    X, y = rng.normal(size=(12, 40)), rng.normal(size=12)
+    G = X @ X.T
+    voxels, given = RVMRegressor().fit(X, y), RVMRegressor(kernel="precomputed").fit(G, y)
+    assert given.interval_noise_ == pytest.approx(voxels.interval_noise_, rel=1e-5)
+    residual, variance = [], []
+    for k in range(10):
+        test = np.arange(12) % 10 == k
+        fitted = RVMRegressor(intervals="evidence").fit(X[~test], y[~test])
+        mean, sd = fitted.predict(X[test], return_std=True)
+        residual.append(y[test] - mean)
+        variance.append(sd**2 - fitted.noise_**2)
+    e, latent = np.concatenate(residual), np.concatenate(variance)
+    grid = np.exp(np.linspace(-6, 3, 3001))
+    density = [-(e**2 / (latent + s2) + np.log(latent + s2)).sum() for s2 in grid]
+    assert voxels.interval_noise_**2 == pytest.approx(grid[np.argmax(density)], rel=0.01)
+    assert voxels.interval_noise_ > 1.5 * voxels.noise_
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_intervals_of_scans_too_few_to_hold_out_are_those_of_the_targets(rng, n):
+    X, y = rng.normal(size=(n, 5)), rng.normal(size=n)
+    assert RVMRegressor().fit(X, y).interval_noise_ == pytest.approx(y.std(ddof=1))
+
+
+def interval_coverage(model, signal, n, seeds):
+    """Part of new measurements within the 90 % intervals of models of n scans."""
+    inside = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(n + 200, 216)), rng.normal(size=n + 200)
+        if signal:
+            latent = rng.normal(size=n + 200)
+            X[:, :60] += 0.5 * latent[:, None]
+            y = latent + 0.5 * y
+        mean, sd = clone(model).fit(X[:n], y[:n]).predict(X[n:], return_std=True)
+        inside.append(np.abs(y[n:] - mean) <= 1.6448536 * sd)
+    return np.mean(inside)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signal", [False, True])
+@pytest.mark.parametrize(
+    "model", [RVMRegressor(), RVMRegressor(alpha="each"), RVMRegressor("voxels")]
+)
+def test_intervals_cover_white_noise_and_signal(model, signal):
+    """By the evidence, samples with an α each cover 4 to 18 % at 10 to 40 scans."""
+    for n in (10, 20, 40):
+        assert 0.82 < interval_coverage(model, signal, n, range(100, 112)) < 0.96
+    sparse = RVMRegressor(alpha="each", intervals="evidence")
+    assert interval_coverage(sparse, signal, 20, range(100, 104)) < 0.3
+
+
+@pytest.mark.slow
+def test_more_scans_do_not_make_it_worse():
+    """Two classes that a map over many voxels tells apart; with an α each accuracy falls."""
+    accuracy = {"auto": [], "each": []}
+    for n in (2, 3, 5, 10, 20):
+        for alpha, curve in accuracy.items():
+            right = []
+            for seed in range(8):
+                rng = np.random.default_rng(seed)
+                pattern = 0.35 * rng.normal(size=400)
+                y = np.repeat([0, 1], n + 50)
+                X = rng.normal(size=(len(y), 400)) + np.outer(y - 0.5, pattern)
+                train = np.r_[:n, n + 50 : 2 * n + 50]
+                test = np.setdiff1d(np.arange(len(y)), train)
+                model = RVMClassifier(alpha=alpha, doubt=None).fit(X[train], y[train])
+                right.append((model.predict(X[test]) == y[test]).mean())
+            curve.append(np.mean(right))
+    tied = np.array(accuracy["auto"])
+    assert (tied >= np.maximum.accumulate(tied) - 0.05).all()
+    assert tied[-1] > 0.95
+    assert (tied >= np.array(accuracy["each"]) - 0.01).all()
+    assert tied[3] > accuracy["each"][3] + 0.02

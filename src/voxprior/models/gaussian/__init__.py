@@ -11,8 +11,9 @@
 | evidence and its optimisation (section 5.4) | `evidence` |
 | relevance vectors: EM and MacKay (Tipping 2001) | `rvm_em` |
 | relevance vectors: fast sequential (Tipping & Faul 2003) | `rvm_sequential` |
+| relevance vectors: one shared precision | `rvm_tied` |
 
-Estimators: `gp_classifier`, `gp_regressor` and `rvm`, on what they share, `base`.
+Estimators: `gp_classifier`, `gp_regressor` and `rvm`, on what they share, `base` and `relevance`.
 """
 
 from voxprior.models.gaussian.gp_classifier import GPClassifier

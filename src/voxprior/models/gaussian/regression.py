@@ -126,3 +126,30 @@ def best_scale_and_noise(modes: Spectrum, ratios: tuple[float, float]) -> tuple[
     s2 = np.mean(modes.rotated**2 / (modes.values + np.exp(log_ratio)))
     log_scale = 0.5 * float(np.log(max(s2, np.finfo(float).tiny)))
     return log_scale, log_scale + 0.5 * log_ratio
+
+
+def noise_of_residuals(residual: np.ndarray, variance: np.ndarray) -> float:
+    """σ² under which residuals of held-out targets, N(0, variance + σ²), are the most probable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(noise_of_residuals(np.array([1.0, -1.0, 3.0, -3.0]), np.full(4, 2.0)), 4)
+    3.0
+    """
+
+    def negative(log_noise: float) -> float:
+        total = variance + np.exp(log_noise)
+        return float(0.5 * (residual**2 / total + np.log(total)).sum())
+
+    largest = float(np.max(residual**2))
+    if largest == 0.0:
+        return 0.0
+    # Beyond the largest square the density only falls; below a millionth of it σ² plays no part.
+    grid = np.linspace(np.log(1e-6 * largest), np.log(largest), 29)
+    best = int(np.argmin([negative(point) for point in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    options = {"xatol": 1e-9}
+    return float(
+        np.exp(minimize_scalar(negative, bounds=around, method="bounded", options=options).x)
+    )

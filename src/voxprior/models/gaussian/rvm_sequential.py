@@ -42,6 +42,7 @@ from voxprior.models.gaussian.rvm_em import (
     Targets,
     sufficiency,
 )
+from voxprior.models.gaussian.rvm_tied import tied
 
 MAX_TRIES = 8
 
@@ -81,13 +82,34 @@ def sequential(basis: Basis, targets: Targets, **options: Any) -> Relevance:
     return sequential_logistic(basis, (targets.sign + 1.0) / 2.0, **options)
 
 
+def sequential_above_tied(
+    basis: Basis, targets: Targets, *, cost: float = 0.0, **options: Any
+) -> Relevance:
+    """Choose columns from the empty model; from the full one where that has more evidence.
+
+    Alone no column may raise the evidence although all together do: the search from the empty model
+    then ends where it began, below the model in which all columns share one variance. From there a
+    second search starts. (From there always, it would end in many more columns: 30 instead of 5 on
+    80 points of two moons, at less evidence.)
+    """
+    found = sequential(basis, targets, cost=cost, **options)
+    full = tied(basis, targets)
+    if full.state.log_evidence - cost * basis.n_columns <= _less_cost(found, cost):
+        return found
+    return sequential(basis, targets, start=full, cost=cost, **options)
+
+
+def _less_cost(fit: Relevance, cost: float) -> float:
+    return fit.state.log_evidence - cost * np.count_nonzero(fit.v)
+
+
 class _Gaussian:
     """S, Q and evidence of regression: rebuilt when σ² changes, moved by rank one when a v does."""
 
-    def __init__(self, basis: Basis, t: np.ndarray, noise: float):
+    def __init__(self, basis: Basis, t: np.ndarray, noise: float, v: np.ndarray):
         self.basis, self.t = basis, t
-        self.v = np.zeros(basis.n_columns)
-        self.K = np.zeros((basis.n_rows, basis.n_rows))
+        self.v = v
+        self.K = basis.covariance(v)
         self.rebuild(noise)
 
     def rebuild(self, noise: float) -> None:
@@ -149,6 +171,7 @@ def sequential_regression(
     t: np.ndarray,
     noise: float | None = None,
     *,
+    start: Relevance | None = None,
     cost: float = 0.0,
     max_steps: int = 2000,
     tol: float = 1e-3,
@@ -161,13 +184,16 @@ def sequential_regression(
     t : array (n,)
     noise : float, optional
         σ²; by default 0.1 var(t) at the start, then the maximiser of the evidence.
+    start : Relevance, optional
+        Variances, and σ² unless given, to begin with; by default no column is in the model.
     cost : float
         Nats that a column must add to the evidence; log M is what naming one of M columns costs.
     max_steps, tol : int, float
         Stop when no move gains `tol` nats, or after `max_steps` moves.
     """
     scale = float(t @ t) / len(t) or 1.0
-    engine = _Gaussian(basis, t, 0.1 * scale if noise is None else noise)
+    first = 0.1 * scale if start is None else start.noise
+    engine = _Gaussian(basis, t, first if noise is None else noise, _begin(basis, start))
     path: list[float] = []
     for step in range(max_steps):
         new, gain = best_moves(engine.v, engine.Q**2, engine.S, cost)
@@ -187,6 +213,10 @@ def sequential_regression(
         path.append(engine.evidence)
     state = GaussianTargets(t, engine.noise).state(basis.covariance(engine.v), None)
     return Relevance(engine.v, engine.noise, state, np.array(path or [engine.evidence]))
+
+
+def _begin(basis: Basis, start: Relevance | None) -> np.ndarray:
+    return np.zeros(basis.n_columns) if start is None else start.v.copy()
 
 
 def _forward(L: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -238,13 +268,19 @@ def _logistic_mode(Phi: np.ndarray, y: np.ndarray, v: np.ndarray, w: np.ndarray)
 
 
 def sequential_logistic(
-    basis: Basis, y: np.ndarray, *, cost: float = 0.0, max_steps: int = 2000, tol: float = 1e-3
+    basis: Basis,
+    y: np.ndarray,
+    *,
+    start: Relevance | None = None,
+    cost: float = 0.0,
+    max_steps: int = 2000,
+    tol: float = 1e-3,
 ) -> Relevance:
     """Sparse Bayesian logistic regression (labels 0 and 1) by the fast marginal likelihood.
 
     Every accepted move raised the Laplace evidence less the cost, so the search ends.
     """
-    v, w = np.zeros(basis.n_columns), np.zeros(basis.n_columns)
+    v, w = _begin(basis, start), np.zeros(basis.n_columns)
     mode = _active_mode(basis, y, v, w)
     path: list[float] = []
     for _ in range(max_steps):
@@ -267,7 +303,13 @@ def sequential_logistic(
 
 
 def sequential_softmax(
-    basis: Basis, onehot: np.ndarray, *, cost: float = 0.0, max_steps: int = 500, tol: float = 1e-3
+    basis: Basis,
+    onehot: np.ndarray,
+    *,
+    start: Relevance | None = None,
+    cost: float = 0.0,
+    max_steps: int = 500,
+    tol: float = 1e-3,
 ) -> Relevance:
     """Columns shared by all classes of one softmax, chosen by the Laplace evidence.
 
@@ -275,7 +317,7 @@ def sequential_softmax(
     rose, this decides what is tried, not what is true.
     """
     targets = SoftmaxTargets(onehot)
-    v = np.zeros(basis.n_columns)
+    v = _begin(basis, start)
     state = targets.state(basis.covariance(v), None)
     path: list[float] = []
     for _ in range(max_steps):

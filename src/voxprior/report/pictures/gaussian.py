@@ -50,9 +50,11 @@ DOUBT = (
 )
 DOUBTS = "All voxels by class: how many standard deviations their weights are from zero."
 MOVES = "One scan or voxel is added, changed or dropped per move, until the evidence stops rising."
+SHARED = "The precision that all {what}s share is changed until the evidence stops rising."
 RELEVANT = (
     "The decoder is built on these {what}s only. The higher a line, the more the {what} may weigh."
 )
+ALIKE = "All {what}s share one precision: none may weigh more than another."
 LEGENDS = {
     "weight": WEIGHTS,
     "weight_sd": Legend(
@@ -284,7 +286,11 @@ def _draw_relevance(model: Any) -> list[Picture]:
     total = model.n_features_in_ if what == "voxel" else len(model.design_)
     labels = model.classes_ if several else None
     relevant = draw_relevance(model.alpha_, model.relevance_, total, what)
+    tied = all(len(np.unique(row)) == 1 for row in np.atleast_2d(model.alpha_))
+    moves, which = (SHARED, ALIKE) if tied and len(model.relevance_) == total else (MOVES, RELEVANT)
     return [
-        Picture("Evidence after every move", draw_evidence_path(paths, labels), MOVES),
-        Picture(f"Relevant {what}s", relevant, RELEVANT.format(what=what)),
+        Picture(
+            "Evidence after every move", draw_evidence_path(paths, labels), moves.format(what=what)
+        ),
+        Picture(f"Relevant {what}s", relevant, which.format(what=what)),
     ]
