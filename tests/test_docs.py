@@ -23,7 +23,7 @@ def test_every_public_name_is_listed():
     assert set(voxprior.__all__) - {"__version__"} <= LISTED
 
 
-PACKAGES = ["images", "simulate", "validation", "decision", "report", "transfer"]
+PACKAGES = ["images", "simulate", "validation", "mapping", "decision", "report", "transfer"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

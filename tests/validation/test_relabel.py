@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from voxprior.validation import relabelling
-from voxprior.validation.relabel import every_relabelling, random_relabelling
+from voxprior.validation.relabel import (
+    every_relabelling,
+    random_relabelling,
+    random_relabellings,
+)
 
 
 def brute_force(y, same_stratum):
@@ -86,6 +90,14 @@ class TestRelabelling:
         counts = np.unique(drawn, axis=0, return_counts=True)[1]
         assert len(counts) == 6
         assert np.all(np.abs(counts - 500) < 100)
+
+    def test_many_random_ones_at_once_are_even(self, rng):
+        found = relabelling([0, 1, 0, 0, 1, 1], [0, 0, 1, 1, 1, 1])
+        drawn = random_relabellings(found, 6000, rng)
+        listed, counts = np.unique(drawn, axis=0, return_counts=True)
+        every = np.unique(list(every_relabelling(found)), axis=0)
+        np.testing.assert_array_equal(listed, every)
+        assert np.all(np.abs(counts - 6000 / len(every)) < 200)
 
     def test_bad_designs(self):
         with pytest.raises(ValueError, match="one label"):

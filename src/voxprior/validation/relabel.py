@@ -105,8 +105,8 @@ def relabelling(y, groups=None, blocks=None, *, scheme="auto", symmetric=True) -
         code[first],
         stratum,
         int(code.max()) + 1,
-        prod(_multinomial(row) for row in table),
-        _renamings(table) if symmetric else 1,
+        prod(arrangements(row) for row in table),
+        renamings(table) if symmetric else 1,
     )
 
 
@@ -154,11 +154,12 @@ def _table(code, stratum, n_labels) -> np.ndarray:
     return table
 
 
-def _multinomial(counts) -> int:
+def arrangements(counts) -> int:
+    """How many orders a multiset has, by the counts of its values."""
     return factorial(int(sum(counts))) // prod(factorial(int(m)) for m in counts)
 
 
-def _renamings(table: np.ndarray) -> int:
+def renamings(table: np.ndarray) -> int:
     """S: renamings of the classes that keep every count; classes with equal columns are alike."""
     _, sizes = np.unique(table, axis=1, return_counts=True)
     return prod(factorial(int(size)) for size in sizes)
@@ -168,7 +169,7 @@ def every_relabelling(structure: Relabelling) -> Iterator[np.ndarray]:
     """All N distinct unit codes, the true one first."""
     strata = [np.flatnonzero(structure.stratum == s) for s in np.unique(structure.stratum)]
     yield structure.code
-    for parts in product(*(_arrangements(structure.code[units]) for units in strata)):
+    for parts in product(*(_orders(structure.code[units]) for units in strata)):
         codes = structure.code.copy()
         for units, part in zip(strata, parts):
             codes[units] = part
@@ -176,7 +177,7 @@ def every_relabelling(structure: Relabelling) -> Iterator[np.ndarray]:
             yield codes
 
 
-def _arrangements(codes: np.ndarray) -> list[tuple[int, ...]]:
+def _orders(codes: np.ndarray) -> list[tuple[int, ...]]:
     """Distinct orders of a multiset, smallest first."""
     values, counts = np.unique(codes, return_counts=True)
     if len(codes) <= 6:
@@ -203,4 +204,13 @@ def random_relabelling(structure: Relabelling, rng: np.random.Generator) -> np.n
     for s in np.unique(structure.stratum):
         units = np.flatnonzero(structure.stratum == s)
         codes[units] = rng.permutation(codes[units])
+    return codes
+
+
+def random_relabellings(structure: Relabelling, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw n relabellings at once, (n, U), each as `random_relabelling` draws one."""
+    codes = np.tile(structure.code, (n, 1))
+    for s in np.unique(structure.stratum):
+        units = np.flatnonzero(structure.stratum == s)
+        codes[:, units] = rng.permuted(codes[:, units], axis=1)
     return codes

@@ -221,7 +221,7 @@ def run_tasks(
     calls = (
         joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
     )
-    with _progress_bar(progress and bool(todo), name, len(todo)) as advance:
+    with progress_bar(progress and bool(todo), name, len(todo)) as advance:
         stream = parallel(calls)
         try:
             for index, value in stream:
@@ -254,12 +254,13 @@ def _out_of_memory(error: BaseException, *facts: Any) -> OutOfMemoryError:
 
 
 @contextmanager
-def _progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[[], None]]:
+def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., None]]:
+    """Show how much of some work is done, if wanted; call what it gives after each step of it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not show)
     with bar:
         line = bar.add_task(name, total=total)
-        yield lambda: bar.advance(line)
+        yield lambda done=1: bar.advance(line, done)
 
 
 # --- cross-validation -------------------------------------------------------------------------
