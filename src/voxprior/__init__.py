@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "VoxelSpace": "voxprior.space",
     "NoiseWhitening": "voxprior.models.noise",
+    "ScanPreparation": "voxprior.images",
     "BayesDecision": "voxprior.decision",
     "Decoder": "voxprior.decoder",
 }

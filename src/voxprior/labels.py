@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from voxprior.errors import InputError
 
-__all__ = ["Encoded", "check_two_classes", "encode", "known_codes"]
+__all__ = ["Encoded", "check_two_classes", "encode", "kind_of", "known_codes"]
 
 
 class Encoded(NamedTuple):
@@ -61,3 +61,19 @@ def known_codes(y: Any, classes: NDArray) -> NDArray[np.intp]:
         )
     order = np.argsort(classes, kind="stable")
     return order[np.searchsorted(classes, y, sorter=order)]
+
+
+def kind_of(y: Any) -> str:
+    """Tell what a target asks for: "classifier" for classes, "regressor" for numbers.
+
+    Whole numbers are classes where there are at most 10 of them, or each has two scans.
+
+    >>> kind_of(["face", "house"]), kind_of([1, 2, 1]), kind_of([61.5, 74.2])
+    ('classifier', 'classifier', 'regressor')
+    """
+    y = np.asarray(y)
+    if y.dtype.kind not in "fiu":
+        return "classifier"
+    values, counts = np.unique(y, return_counts=True)
+    whole = bool(np.all(values == np.round(values)))
+    return "classifier" if whole and (len(values) <= 10 or counts.min() > 1) else "regressor"

@@ -252,18 +252,10 @@ def load(target: str) -> Any:
 
 
 def kind_of(y: Any) -> str:
-    """Tell what a target asks for: "classifier" for classes, "regressor" for numbers.
+    """Tell what a target asks for: "classifier" or "regressor", see `voxprior.labels.kind_of`."""
+    from voxprior import labels  # not before it is needed: it imports scikit-learn
 
-    Whole numbers are classes where there are at most 10 of them, or each has two scans.
-    """
-    import numpy as np
-
-    y = np.asarray(y)
-    if y.dtype.kind not in "fiu":
-        return "classifier"
-    values, counts = np.unique(y, return_counts=True)
-    whole = bool(np.all(values == np.round(values)))
-    return "classifier" if whole and (len(values) <= 10 or counts.min() > 1) else "regressor"
+    return labels.kind_of(y)
 
 
 def check_kind(estimator: Any, y: Any, name: str | None = None) -> None:

@@ -169,14 +169,15 @@ def test_covariates_are_taken_out_and_asked_for_again(study, tmp_path):
     again = Decoder.load(decoder.save(tmp_path / "model.skops"))
     alone = again.predict_proba(aged[3], covariates=table[3:4])
     assert_allclose(alone[0], decoder.predict_proba(aged, covariates=table)[3], rtol=1e-6)
-    found = Decoder(LogisticRegression()).evaluate_covariates(
+    # Age is in the mean of every scan, which the automatic choice would take for a gain.
+    found = Decoder(LogisticRegression(), scale="none").evaluate_covariates(
         aged, y, groups, table[["age"]], allow=["labels-confounded", "fitted-outside"]
     )
     by_images, adjusted, by_covariates = (r.pooled()["accuracy"] for r in found)
     assert by_images > 0.9
     assert by_covariates > 0.9
     assert adjusted < 0.75
-    evaluated = Decoder(LogisticRegression()).evaluate(
+    evaluated = Decoder(LogisticRegression(), scale="none").evaluate(
         aged, y, groups, table[["age"]], allow=["labels-confounded", "fitted-outside"]
     )
     assert_allclose(evaluated.probabilities(), found.adjusted.probabilities(), rtol=1e-3)
@@ -199,3 +200,69 @@ def test_the_few_shot_recipe_takes_windows_of_runs():
     decoder.fit(data)
     assert decoder.estimator_["whiten"].space == data.space
     assert decoder.maps_["difference"].shape == (4, 4, 3)
+
+
+RUNS, FINGERS = np.repeat([1, 2, 3, 4], 6), np.tile(["thumb", "index"], 12)
+
+
+@pytest.fixture(scope="module")
+def betas():
+    """Betas of four runs with offsets of their own."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(24, 5, 5, 4)) + 4 * rng.normal(size=(4, 5, 5, 4))[RUNS - 1]
+    values[FINGERS == "thumb", 2, 2] += 2.5
+    return [nibabel.Nifti1Image(v.astype("f4"), AFFINE) for v in values]
+
+
+@pytest.fixture(scope="module")
+def decoder(betas):
+    return Decoder("sharing").fit(betas[:18], FINGERS[:18], RUNS[:18])
+
+
+class TestGroupsOfNewImages:
+    def test_a_new_run_is_centred_by_its_own_images(self, betas, decoder, tmp_path):
+        assert decoder.masker_.standardize == "group"
+        new, groups = betas[18:], ["new"] * 6
+        P = decoder.predict_proba(new, groups)
+        assert (decoder.predict(new, groups=groups) == FINGERS[18:]).all()
+        again = Decoder.load(decoder.save(tmp_path / "model.skops"))
+        assert_allclose(again.predict_proba(new, groups), P, rtol=1e-9)
+        assert again.scale == "none"
+        # With other runs in the batch, and under another name, nothing changes.
+        both = decoder.predict_proba(betas[12:], ["a"] * 6 + ["b"] * 6)
+        assert_allclose(np.log(both[6:]), np.log(P), rtol=1e-9)
+
+    def test_images_of_no_known_run_are_warned_about(self, betas, decoder):
+        with pytest.warns(
+            UserWarning, match=r"6 of 6 scans have no group of two or more new scans"
+        ):
+            without = decoder.predict_proba(betas[18:])
+        raw = np.array([image.get_fdata()[..., None].ravel() for image in betas])
+        expected = raw[18:] - raw[:18].mean(axis=0)
+        space = decoder.masker_.space.mask.ravel()
+        by_hand = decoder.estimator_.predict_proba(expected[:, space].astype("f4"))
+        assert_allclose(without, by_hand, rtol=1e-3)
+        with pytest.warns(UserWarning, match=r"1 of 6 scans"):
+            decoder.predict(betas[18:], ["a"] * 5 + ["b"])
+
+    def test_a_run_of_one_class_keeps_its_class_without_a_group(self, decoder):
+        """Its own mean is its class: with a group, all that tells is subtracted."""
+        rng = np.random.default_rng(5)
+        values = decoder.masker_.inverse_transform(decoder.masker_.center).get_fdata()
+        values = values + 0.5 * rng.normal(size=(6, 5, 5, 4))
+        values[:, 2, 2] += 2.5
+        thumbs = [nibabel.Nifti1Image(v.astype("f4"), AFFINE) for v in values]
+        with pytest.warns(UserWarning, match="mean of the training scans"):
+            kept = decoder.predict(thumbs, [None] * 6)
+        assert (kept == "thumb").all()
+        away = decoder.predict_proba(thumbs, ["new"] * 6)
+        assert_allclose(away.mean(axis=0), [0.5, 0.5], atol=0.15)
+
+    def test_a_dataset_is_read_before(self, betas, decoder):
+        new = load_maps(betas[18:], images=decoder.masker_, groups=["new"] * 6)
+        assert_allclose(decoder.predict_proba(new), decoder.predict_proba(betas[18:], ["new"] * 6))
+        with pytest.raises(ValueError, match=r"already read, so groups would have no effect"):
+            decoder.predict(new, ["new"] * 6)
+        other = load_maps(betas[18:], FINGERS[18:], mask=decoder.masker_.space.mask)
+        with pytest.raises(ValueError, match=r"prepared otherwise .* got standardize='train'"):
+            decoder.predict(other)

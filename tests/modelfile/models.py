@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.pipeline import make_pipeline
 
-from voxprior import Decoder, FeatureSharingNB, VoxelSpace
+from voxprior import Decoder, FeatureSharingNB, ScanPreparation, VoxelSpace
 from voxprior.decision import (
     BayesDecision,
     CombinedClassifier,
@@ -72,6 +73,10 @@ def with_covariates():
     return fitted(model("logistic").make(), covariates=table)
 
 
+def centered_by_group():
+    return Decoder("logistic", standardize="group").fit(scans(), LABELS, np.repeat([0, 1], 12))
+
+
 def decided(classes, **settings):
     """Costs and priors by label, as a user has them from ``np.unique(labels)``."""
     priors = dict.fromkeys(classes, 1 / len(classes))
@@ -105,6 +110,8 @@ MODELS = (
     | {
         "few-shot": few_shot,
         "covariates": with_covariates,
+        "centred by group": centered_by_group,
+        "prepared": lambda: fitted(make_pipeline(ScanPreparation(), model("logistic").make())),
         "labels as objects": lambda: fitted(model("logistic").make(), LABELS.astype(object)),
         "numpy parameters": numpy_parameters,
         "temperature": lambda: fitted(TemperatureCalibrated(model("gp").make())),

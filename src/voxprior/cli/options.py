@@ -120,7 +120,16 @@ class Preparation:
         str,
         _option(
             PREPARING,
-            "run, baseline (by rest volumes), train or none; auto is run for runs, train for maps.",
+            "run, baseline (by rest volumes), group (maps minus the mean of their group), train or "
+            "none; auto is run for runs, and group or train for maps, by their values.",
+        ),
+    ] = "auto"
+    scale: Annotated[
+        str,
+        _option(
+            PREPARING,
+            "global (each image divided by its mean in the mask) or none; auto decides by the "
+            "values of maps.",
         ),
     ] = "auto"
     resample: Annotated[

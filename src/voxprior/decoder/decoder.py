@@ -23,18 +23,19 @@ from voxprior.decoder.comparison import Comparison
 from voxprior.decoder.decoding import Decoding, decode
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
 from voxprior.decoder.preparation import image_space, name_of, named, prepared, same_setting
-from voxprior.errors import InputError, option
+from voxprior.decoder.rows import new_rows
+from voxprior.errors import InputError
 from voxprior.images import Dataset, ImageSpace, load_maps
 from voxprior.output import Clock
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import LearningCurve, PermutationResult, Result
-from voxprior.validation.covariates import CovariateCoding, CovariateComparison, with_covariates
+from voxprior.validation.covariates import CovariateCoding, CovariateComparison
 from voxprior.validation.run import check_jobs
 
 # Parameters of the constructor that say how images are read.
 READING = (
     "mask", "mesh", "smoothing_fwhm", "detrend", "high_pass", "low_pass", "t_r", "standardize",
-    "resample",
+    "scale", "resample",
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ class Decoder(BaseEstimator):
         called ``space`` (nested ones too) that is None is set to the place of the voxels.
     mask : path, image, boolean array, masker, list of run masks, or None
         None computes one, see `voxprior.images.fit_image_space`.
-    mesh, smoothing_fwhm, detrend, high_pass, low_pass, t_r, standardize, resample
+    mesh, smoothing_fwhm, detrend, high_pass, low_pass, t_r, standardize, scale, resample
         How images are read, see `voxprior.images.fit_image_space`.
     memory : str or joblib.Memory, default=None
         Where to keep what was read from files.
@@ -105,6 +106,7 @@ class Decoder(BaseEstimator):
         low_pass=None,
         t_r=None,
         standardize="auto",
+        scale="auto",
         resample=False,
         memory=None,
         n_jobs=1,
@@ -120,6 +122,7 @@ class Decoder(BaseEstimator):
         self.low_pass = low_pass
         self.t_r = t_r
         self.standardize = standardize
+        self.scale = scale
         self.resample = resample
         self.memory = memory
         self.n_jobs = n_jobs
@@ -193,45 +196,41 @@ class Decoder(BaseEstimator):
 
     # ------------------------------------------------------------------ predictions out
 
-    def predict(self, images, covariates=None) -> np.ndarray:
-        """Predict the label or target of each image."""
-        rows = self._rows(images, covariates)
+    def predict(self, images, groups=None, covariates=None) -> np.ndarray:
+        """Predict the label or target of each image.
+
+        Parameters
+        ----------
+        images : path, glob, image, SurfaceImage, list of these, or Dataset
+            As in `fit`; a Dataset was read with ``images=decoder.masker_``.
+        groups : sequence, default=None
+            Run or other group of each image, where training images were centred by theirs
+            (``masker_.standardize == "group"``). A group of two or more is centred by its own mean,
+            so give whole groups; what has no group (None), or is alone in it, by the mean of the
+            training images, with a warning. A run of one class only must have none.
+        covariates : DataFrame, default=None
+            Of these images, where the decoder was fitted with some.
+        """
+        rows = self._rows(images, groups, covariates)
         return self.estimator_.predict(rows)
 
-    def predict_proba(self, images, covariates=None) -> np.ndarray:
-        """Predict class probabilities, (n_samples, n_classes), in the order of `classes_`."""
+    def predict_proba(self, images, groups=None, covariates=None) -> np.ndarray:
+        """Predict class probabilities, (n_samples, n_classes), in the order of `classes_`.
+
+        Parameters are those of `predict`.
+        """
         check_is_fitted(self)
         if not hasattr(self.estimator_, "predict_proba"):
             raise AttributeError(
                 f"{type(self.estimator_).__name__} gives no probabilities; wrap it in "
                 "voxprior.decision.TemperatureCalibrated, or choose another estimator."
             )
-        return self.estimator_.predict_proba(self._rows(images, covariates))
+        return self.estimator_.predict_proba(self._rows(images, groups, covariates))
 
-    def _rows(self, images, covariates) -> np.ndarray:
+    def _rows(self, images, groups=None, covariates=None) -> np.ndarray:
         check_is_fitted(self)
-        if not isinstance(images, Dataset):
-            return self._with_covariates(self.masker_.transform(images, mesh=self.mesh), covariates)
-        if images.space != self.masker_.space:
-            raise InputError(
-                "The dataset was read in another space than the decoder was fitted in",
-                expected=repr(self.masker_.space),
-                got=repr(images.space),
-                remedy="Read it with images=decoder.masker_",
-            )
-        return self._with_covariates(
-            images.X, images.covariates if covariates is None else covariates
-        )
-
-    def _with_covariates(self, X: np.ndarray, covariates) -> np.ndarray:
-        if self.covariates_ is None:
-            return X
-        if covariates is None:
-            raise InputError(
-                f"The decoder was fitted with covariates, {', '.join(self.covariates_.levels)}",
-                remedy=f"Give those of the new images too, {option('covariates')}",
-            )
-        return with_covariates(X, self.covariates_.matrix(covariates))
+        given = (images, groups, covariates, self.mesh)
+        return new_rows(self.masker_, self.covariates_, *given)
 
     @property
     def maps_(self) -> dict[str, Any]:
@@ -402,7 +401,7 @@ class Decoder(BaseEstimator):
         check_is_fitted(self)
         training = None
         if data is not None:
-            training = (self._rows(data, None), data.y)
+            training = (self._rows(data), data.y)
             parts = {"names": data.names} | parts
         return make_report(self.estimator_, self.masker_, result, title, training, **parts)
 
@@ -439,7 +438,8 @@ class Decoder(BaseEstimator):
         images = image_space(path, state)
         if not trusted:  # the user's own types may ask for more than a scan of zeros
             modelfile.check_model(path, state["estimator"])
-        decoder = cls(state["estimator"], mask=images.space.mask, standardize=images.standardize)
+        reading = {"standardize": images.standardize, "scale": images.scale}
+        decoder = cls(state["estimator"], mask=images.space.mask, **reading)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
         decoder.trials_ = state["trials"]
         decoder.class_frequencies_ = state["class_frequencies"]

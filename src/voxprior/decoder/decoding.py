@@ -94,6 +94,7 @@ class Decoding:
         """Return the outcome in JSON's types: scores, intervals, chance, findings."""
         headline = self.report.summary["headline"]
         found = {"title": self.title, **summary_of(self.result), "headline": headline}
+        found["decisions"] = list(self.data.decisions)
         if self.permutation is not None:
             found["permutation"] = plain(self.permutation.summary() | {"null": None})
         return found
@@ -176,7 +177,8 @@ def facts(data: Dataset) -> dict[str, dict[str, Any]]:
             "covariates": None
             if data.covariates is None
             else f"{', '.join(data.covariates.columns)} regressed out of every voxel, as learned "
-            "on the training scans"
+            "on the training scans",
+            "decided from the scans": " ".join(data.decisions) or None,
         },
     }
 

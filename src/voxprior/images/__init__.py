@@ -10,6 +10,7 @@ _MODULE_OF = {
     "Cleaning": "voxprior.images.cleaning",
     "Dataset": "voxprior.images.dataset",
     "ImageSpace": "voxprior.images.imagespace",
+    "ScanPreparation": "voxprior.images.preparation",
     "fit_image_space": "voxprior.images.fitting",
     "join_table": "voxprior.images.tables",
     "load_differences": "voxprior.images.maps",

@@ -7,10 +7,12 @@ voxel by voxel:
 |---|---|---|
 | ``run`` | all (kept) volumes of the run | a run |
 | ``baseline`` | the rest volumes of the run | a run |
+| ``group`` | the maps of the group (m; s is 1) | a group |
 | ``train`` | the training samples, frozen | a scan |
 | ``none`` | nowhere: values stay as they are | a scan |
 
-``auto`` is ``run`` for 4-D runs and ``train`` for one image per subject. Runs differ in offset and
+``auto`` is ``run`` for 4-D runs and ``train`` for maps, or ``group`` where the maps have groups and
+the rule of `voxprior.images.rules` says so. Runs differ in offset and
 scale far more than conditions do, so frozen statistics are a poor choice for them: see the tests
 on real data. ``train`` must be learnt inside every training fold, so it is a step of the estimator
 (`scaled_by_training`), never of the reader.
@@ -27,6 +29,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from voxprior.errors import InputError, InputTypeError, option
+from voxprior.images.preparation import SCALES, check_choice
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["MODES", "Cleaning", "Mode", "Statistics", "check_settings", "clean_run"]
 __all__ += ["resolve_mode", "scaled_by_training", "standardize", "statistics"]
 
-Mode = Literal["auto", "run", "baseline", "train", "none"]
-MODES = ("auto", "run", "baseline", "train", "none")
+Mode = Literal["auto", "run", "baseline", "group", "train", "none"]
+MODES = ("auto", "run", "baseline", "group", "train", "none")
 # Voxels handled at once in float64, so that a run is never held twice at double precision.
 VOXELS_AT_ONCE = 8192
 # Wider than a brain; the kernel of an absurd width would fill the memory.
@@ -122,6 +125,7 @@ def check_settings(
     *,
     smoothing_fwhm: Any = None,
     standardize: Any = "auto",
+    scale: Any = "auto",
     resample: Any = False,
     **cleaning: Any,
 ) -> Cleaning:
@@ -129,17 +133,14 @@ def check_settings(
 
     Parameters
     ----------
-    smoothing_fwhm, standardize, resample
+    smoothing_fwhm, standardize, scale, resample
         Parameters of `fit_image_space`.
     **cleaning
         Those of `Cleaning`.
     """
     _check_number("smoothing_fwhm", smoothing_fwhm, most=WIDEST_MM, zero=True)
-    if standardize not in MODES:
-        raise InputError(
-            f"{option('standardize', standardize)} is not a choice",
-            expected=f"one of {', '.join(MODES)}",
-        )
+    check_choice("standardize", standardize, MODES)
+    check_choice("scale", scale, SCALES)
     _check_flag("resample", resample)
     return Cleaning(**cleaning)
 
@@ -288,7 +289,8 @@ def resolve_mode(mode: str, runs: bool) -> str:
         raise InputError(
             f"{option('standardize', mode)} needs 4-D runs: a single image has no statistics of "
             "its own",
-            remedy=f"Set {option('standardize', 'train')}",
+            remedy=f"Set {option('standardize', 'group')} for maps of several runs, or "
+            f"{option('standardize', 'train')}",
         )
     return mode
 

@@ -45,9 +45,9 @@ class Dataset:
         share it. None where samples are maps.
     images : ImageSpace or None
         The fitted reader: reads further images the same way, and turns maps back into images.
-    standardize : {"run", "baseline", "train", "none"}
-        "run" and "baseline" are done in `X` (the unit of prediction is then a run); "train" is
-        still to be done, inside the training folds: see `scaled_by_training`.
+    standardize : {"run", "baseline", "group", "train", "none"}
+        "run", "baseline" and "group" are done in `X` (the unit of prediction is then a run or
+        group); "train" is still to be done, inside the training folds: see `scaled_by_training`.
     trials : dict or None
         How runs were cut, as keywords of `load_runs`: unit, window, delay, conditions, rest and
         label_column. None where samples are maps.
@@ -60,6 +60,8 @@ class Dataset:
         `voxprior.validation.audit`.
     settings : dict or None
         With what settings of its own a Decoder has read the images.
+    decisions : tuple of str
+        One sentence for each automatic choice of preparation, with the number that made it.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     findings: tuple[tuple[str, str], ...] = ()
     settings: dict[str, Any] | None = None
+    decisions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape[1] % self.space.n_voxels:

@@ -23,7 +23,7 @@ from voxprior.images.surfaces import is_surface
 
 __all__ = ["check_fitting", "fit_image_space", "read_where_finite"]
 
-SETTINGS = {"mask", "mesh", "smoothing_fwhm", "standardize", "resample"}
+SETTINGS = {"mask", "mesh", "smoothing_fwhm", "standardize", "scale", "resample"}
 SETTINGS |= {"detrend", "high_pass", "low_pass", "t_r"}
 Read = TypeVar("Read")
 
@@ -58,6 +58,7 @@ def fit_image_space(
     low_pass: float | None = None,
     t_r: float | None = None,
     standardize: str = "auto",
+    scale: str = "auto",
     resample: bool = False,
 ) -> ImageSpace:
     """Find mask and settings from training images; the result reads any further image the same way.
@@ -78,8 +79,12 @@ def fit_image_space(
         Millimetres; volumes only.
     detrend, high_pass, low_pass, t_r
         Temporal cleaning of runs, see `Cleaning`.
-    standardize : {"auto", "run", "baseline", "train", "none"}
-        "auto" is "run" for 4-D runs and "train" for one image per subject.
+    standardize : {"auto", "run", "baseline", "group", "train", "none"}
+        "auto" is "run" for 4-D runs and "train" for maps; `load_maps` makes that "group" for maps
+        with groups where the rule of `voxprior.images.rules` says so.
+    scale : {"auto", "global", "none"}
+        "global" divides every image by its mean inside the mask. "auto" is "none"; `load_maps`
+        makes that "global" where the rule of `voxprior.images.rules` says so.
     resample : bool
         Resample images on another grid (to the mask's) instead of refusing them.
 
@@ -98,7 +103,8 @@ def fit_image_space(
     """
     lent: dict[str, Any] = {"smoothing_fwhm": smoothing_fwhm, "detrend": detrend}
     lent |= {"high_pass": high_pass, "low_pass": low_pass, "t_r": t_r}
-    check_fitting(None, {"mask": mask, "standardize": standardize, "resample": resample, **lent})
+    given = {"mask": mask, "standardize": standardize, "scale": scale, "resample": resample}
+    check_fitting(None, given | lent)
     if masks.is_masker(mask):
         lent = {name: value or getattr(mask, name, None) for name, value in lent.items()}
     lent["detrend"] = bool(lent["detrend"])
@@ -110,7 +116,15 @@ def fit_image_space(
     found = masks.find_mask(mask, sources, mesh, resample)
     fwhm = lent["smoothing_fwhm"] or None
     fitted = ImageSpace(
-        found.space, found.parts, fwhm, cleaning, mode, resample, found.notes, found.lost
+        found.space,
+        found.parts,
+        fwhm,
+        cleaning,
+        mode,
+        resample,
+        found.notes,
+        found.lost,
+        scale="none" if scale == "auto" else scale,
     )
     _check_places(fitted, sources)
     return fitted

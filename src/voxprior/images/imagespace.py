@@ -17,6 +17,7 @@ from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import masks, surfaces, volumes
 from voxprior.images.cleaning import Cleaning, check_settings, clean_run, standardize, statistics
 from voxprior.images.findings import scan_findings, scan_scale, volume_names, warn_of_constant
+from voxprior.images.preparation import center_by_group, divide_by_means, warn_of_alone
 from voxprior.images.sources import Source, find_sources, n_volumes
 from voxprior.images.surfaces import is_surface
 from voxprior.space import VoxelSpace
@@ -24,7 +25,9 @@ from voxprior.space import VoxelSpace
 __all__ = ["ImageSpace", "RunRows", "not_a_run", "warn_constant"]
 
 # What `check_settings` checks again when they come from a file.
-SETTINGS = ("smoothing_fwhm", "standardize", "resample", "detrend", "high_pass", "low_pass", "t_r")
+SETTINGS = (
+    "smoothing_fwhm", "standardize", "scale", "resample", "detrend", "high_pass", "low_pass", "t_r",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,17 @@ class ImageSpace:
     parts : tuple of (hemisphere, number of vertices), or None for volumes
     smoothing_fwhm : float or None
     cleaning : Cleaning
-    standardize : {"run", "baseline", "train", "none"}
+    standardize : {"run", "baseline", "group", "train", "none"}
     resample : bool
         Whether images on another grid are resampled rather than refused.
     notes : tuple of str
         What the mask left out.
     voxels_dropped : int
         Voxels left out of the mask because they are NaN or infinite in some scan.
+    scale : {"global", "none"}
+        Whether every image is divided by its mean inside the mask.
+    center : ndarray of shape (V,) or None
+        Mean of the training maps, for new ones without a group, where they are centred by group.
 
     Examples
     --------
@@ -85,16 +92,19 @@ class ImageSpace:
     resample: bool = False
     notes: tuple[str, ...] = ()
     voxels_dropped: int = 0
+    scale: str = "none"
+    center: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         _check_smoothing(self.smoothing_fwhm, self.space, self.parts)
+        _check_center(self.center, self.space)
 
     # ------------------------------------------------------------------ images to rows
 
     def read(self, source: Source, gaps: bool = False) -> np.ndarray:
-        """Read one image's voxels inside the mask, smoothed: float32 (n_volumes, V).
+        """Read one image's voxels inside the mask, smoothed and scaled: float32 (n_volumes, V).
 
-        NaN and infinite values are an error; with `gaps` they pass, and nothing is smoothed.
+        NaN and infinite values are an error; with `gaps` they pass, and nothing is done to values.
         """
         return self._rows(source.load(), source.name, gaps)
 
@@ -103,9 +113,13 @@ class ImageSpace:
             kinds = ("a surface", "volumes") if is_surface(image) else ("a volume", "surfaces")
             raise InputError(f"{name}: is {kinds[0]} but the mask is for {kinds[1]}")
         if self.parts is not None:
-            return surfaces.surface_rows(image, self.space, self.parts, name, gaps)
-        fwhm = None if gaps else self.smoothing_fwhm
-        return volumes.volume_rows(image, self.space, name, fwhm, self.resample, gaps)
+            rows = surfaces.surface_rows(image, self.space, self.parts, name, gaps)
+        else:
+            fwhm = None if gaps else self.smoothing_fwhm
+            rows = volumes.volume_rows(image, self.space, name, fwhm, self.resample, gaps)
+        if gaps or self.scale != "global":
+            return rows
+        return divide_by_means(rows, volume_names(name, len(rows)))
 
     def read_run(
         self,
@@ -174,7 +188,13 @@ class ImageSpace:
         return replace(run, values=standardize(run.values, by))
 
     def transform(
-        self, images: Any, *, mesh: Any = None, runs: Any = None, rest: Any = None
+        self,
+        images: Any,
+        *,
+        mesh: Any = None,
+        runs: Any = None,
+        rest: Any = None,
+        groups: Any = None,
     ) -> np.ndarray:
         """Turn images into rows of X, float32 (n, V): a row for each map, or each volume of a run.
 
@@ -188,18 +208,45 @@ class ImageSpace:
             Run of each row, where one 4-D image holds several; by default an image is a run.
         rest : boolean array of shape (n,), optional
             Baseline volumes, for ``standardize="baseline"``.
+        groups : sequence of n, optional
+            Group of each row, by which maps are centred where training maps were, None where it is
+            not known; or its run, as in `runs`. By default a 4-D image is a group.
         """
-        return self.read_new(find_sources(images, mesh), runs, rest)[0]
+        return self.read_new(find_sources(images, mesh), runs, rest, groups)[0]
 
     def read_new(
-        self, sources: Sequence[Source], runs: Any = None, rest: Any = None
+        self, sources: Sequence[Source], runs: Any = None, rest: Any = None, groups: Any = None
     ) -> tuple[np.ndarray, list[tuple[str, str]]]:
-        """Do `read_all` for new scans: no audit comes after it, so it warns of constant ones."""
-        X, findings = self.read_all(sources, runs, rest)
+        """Do `read_all` for new scans, and centre them by group where training maps were.
+
+        No audit comes after it, so it warns of constant scans.
+        """
         counts = [n_volumes(source.load()) for source in sources]
+        if groups is not None and len(groups) != sum(counts):
+            raise InputError(
+                f"{option('groups')} must have one entry per scan",
+                expected=f"{sum(counts)}",
+                got=f"{len(groups)}",
+            )
+        X, findings = self.read_all(sources, groups if self.by_run and runs is None else runs, rest)
         names = [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
         warn_of_constant(findings if self.by_run else scan_findings(map(scan_scale, X), names))
+        if self.standardize == "group":
+            by_file = np.repeat(np.arange(len(counts)), counts) if max(counts) > 1 else None
+            X = self._centered(X, by_file if groups is None else groups)
         return X, findings
+
+    def _centered(self, X: np.ndarray, groups: Any) -> np.ndarray:
+        """Centre new maps by their groups, or by the mean of the training maps."""
+        X, alone = center_by_group(X, groups, np.zeros(1) if self.center is None else self.center)
+        if self.center is None and alone.any():
+            raise InputError(
+                "Maps without a group of two or more cannot be centred: the mean of the training "
+                "maps is not known",
+                remedy=f"Give {option('groups')}, with all maps of each",
+            )
+        warn_of_alone(alone, stacklevel=5)
+        return X
 
     @property
     def by_run(self) -> bool:
@@ -289,6 +336,8 @@ class ImageSpace:
             "resample": self.resample,
             "notes": list(self.notes),
             "voxels_dropped": self.voxels_dropped,
+            "scale": self.scale,
+            "center": self.center,
         }
 
     @classmethod
@@ -309,6 +358,8 @@ class ImageSpace:
             saved["resample"],
             tuple(saved["notes"]),
             saved.get("voxels_dropped", 0),
+            saved["scale"],
+            saved["center"],
         )
 
     def __eq__(self, other: object) -> bool:
@@ -321,7 +372,8 @@ class ImageSpace:
 
     def _key(self) -> tuple:
         settings = (self.parts, self.smoothing_fwhm, self.cleaning, self.standardize, self.resample)
-        return (self.space, *settings)
+        center = None if self.center is None else self.center.tobytes()
+        return (self.space, *settings, self.scale, center)
 
     def __repr__(self) -> str:
         what = repr(self.space).removeprefix("VoxelSpace(").removesuffix(")")
@@ -344,6 +396,17 @@ def _check_smoothing(fwhm: float | None, space: VoxelSpace, parts: surfaces.Part
         raise InputError(
             f"{option('smoothing_fwhm', fwhm)} is wider than the images, {widest:.3g} mm",
             remedy="Check the voxel size in the headers",
+        )
+
+
+def _check_center(center: Any, space: VoxelSpace) -> None:
+    """Refuse a mean of training maps that is not one: it may come from a file."""
+    if center is not None and not (
+        center.shape == (space.n_voxels,) and center.dtype.kind == "f" and np.isfinite(center).all()
+    ):
+        raise InputError(
+            "The mean of the training maps must have one finite value per voxel",
+            got=f"shape {center.shape} and {space.n_voxels} voxels",
         )
 
 

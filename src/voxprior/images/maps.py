@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from voxprior.images.dataset import Dataset
 from voxprior.images.findings import scan_findings, scan_scale, volume_names
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace, warn_constant
+from voxprior.images.preparation import prepare_scans
 from voxprior.images.sources import Source, find_sources, n_volumes, stem
 from voxprior.images.tables import check_join, join_table
 
@@ -65,7 +67,8 @@ def load_maps(
     Parameters
     ----------
     maps : path, glob, image, SurfaceImage or list of these
-        All 3-D, or all 4-D; each volume of a 4-D image is a sample and the image their run.
+        All 3-D, or all 4-D; each volume of a 4-D image is a sample, and the image their run unless
+        `groups` says otherwise.
     y : sequence, optional
         A label for each sample.
     table : path or DataFrame, optional
@@ -74,7 +77,8 @@ def load_maps(
         Columns of labels and of file or subject names in `table`.
     covariates : DataFrame, or names of columns of `table`, optional
     groups : sequence, or name of a column of `table`, optional
-        What training and test sets must not share. For 4-D images the image, by default.
+        What training and test sets must not share. For 4-D images the image, by default. Maps with
+        groups may be centred by them, see `voxprior.images.preparation`.
     unmatched : {"raise", "drop"}
         What to do with images without a row and rows without an image.
     images : ImageSpace, optional
@@ -107,35 +111,74 @@ def load_maps(
         )
     names = [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
     found = _labeled(sources, names, y, table, label, key, covariates, groups, unmatched)
-    if images is not None:
-        X, findings = images.read_new(found.sources)
-    else:
-        if settings.get("mask") is None:
-            settings["mask"] = "data"  # a 4-D beta series is not an EPI run
-        images = fit_image_space(found.sources, **settings)
-        images, (X, findings) = read_where_finite(
-            lambda images: images.read_all(found.sources), images, found.sources
-        )
     by = found.groups
     if by is None and max(counts) > 1 and len(sources) > 1:
         stems = [stem(source.name) for source in sources]
         unique = len(set(stems)) == len(stems)
         by = np.repeat(np.array(stems) if unique else np.arange(len(stems)), counts)
-    if max(counts) == 1 and len(X) > 1:
-        warn_constant(X, f"{len(X)} maps, {found.sources[0].name} the first")
+    names = names if table is None else [source.name for source in found.sources]
+    if images is not None:
+        X, findings = images.read_new(found.sources, groups=by)
+        maps = ReadMaps(images, X, tuple(findings), ())
+    else:
+        maps = _read_to_learn(found, by, names, settings)
+    if max(counts) == 1 and len(maps.X) > 1:
+        warn_constant(maps.X, f"{len(maps.X)} maps, {found.sources[0].name} the first")
     return Dataset(
-        X=X,
+        X=maps.X,
         y=found.y,
-        space=images.space,
+        space=maps.images.space,
         groups=by,
         covariates=found.covariates,
-        names=tuple(names if table is None else [source.name for source in found.sources]),
-        images=images,
-        standardize=images.standardize,
+        names=tuple(names),
+        images=maps.images,
+        standardize=maps.images.standardize,
         dropped=found.dropped,
-        notes=images.notes,
-        findings=tuple(findings),
+        notes=maps.images.notes,
+        findings=maps.findings,
+        decisions=maps.decisions,
     )
+
+
+class ReadMaps(NamedTuple):
+    """How maps were read, their rows, what cannot be right in them, and automatic choices."""
+
+    images: ImageSpace
+    X: np.ndarray
+    findings: tuple[tuple[str, str], ...]
+    decisions: tuple[str, ...]
+
+
+def _read_to_learn(
+    found: LabeledMaps, groups: np.ndarray | None, names: Sequence[str], settings: dict[str, Any]
+) -> ReadMaps:
+    """Read maps to learn from: find the mask, then what else is done to every map."""
+    mode, scale = settings.get("standardize", "auto"), settings.get("scale", "auto")
+    given = {"mask": "data"} if settings.get("mask") is None else {}  # betas are not an EPI run
+    if mode == "auto" and found.groups is not None:
+        given["standardize"] = "train"  # volumes whose groups are given are maps, not a run
+    images = fit_image_space(found.sources, **settings | given)
+    runs = found.groups if images.by_run else None
+    images, (X, findings) = read_where_finite(
+        lambda images: images.read_all(found.sources, runs), images, found.sources
+    )
+    if images.by_run:
+        return ReadMaps(images, X, tuple(findings), ())
+    scales = [scan_scale(x) for x in X]
+    done = prepare_scans(
+        X,
+        found.y,
+        groups,
+        scale="none" if scale == "global" else scale,  # which was done in reading
+        standardize=mode if mode in ("auto", "group") else "none",
+        names=names,
+    )
+    if done.scale == "global":
+        images = replace(images, scale="global")
+    if done.standardize == "group":
+        images = replace(images, standardize="group", center=done.center)
+        findings += scan_findings(scales, names)  # of which centred maps show nothing any more
+    return ReadMaps(images, done.X, tuple(findings), done.decisions)
 
 
 def _check_labels(

@@ -98,7 +98,7 @@ def load_runs(
         Read with these fitted settings (scans to be predicted) instead of fitting new ones.
     **settings
         Parameters of `fit_image_space`: mask, mesh, smoothing_fwhm, detrend, high_pass, low_pass,
-        t_r, standardize, resample.
+        t_r, standardize, scale, resample.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def load_runs(
     """
     check_fitting(images, settings)
     check_trials(unit, window, delay)
-    _check_choices(events, labels, group_by, confounds)
+    _check_choices(events, labels, group_by, confounds, settings.get("standardize"))
     sources = find_sources(runs, settings.get("mesh"))
     given = _one_each(labels if events is None else events, sources, labels is not None)
     tables = _confounds_each(confounds, sources)
@@ -152,7 +152,9 @@ def load_runs(
     return replace(data, findings=(*_findings(timings, sources, plan), *data.findings))
 
 
-def _check_choices(events: Any, labels: Any, group_by: Any, confounds: Any) -> None:
+def _check_choices(
+    events: Any, labels: Any, group_by: Any, confounds: Any, standardize: Any
+) -> None:
     """Refuse the other parameters that cannot be, before anything is read."""
     if (events is None) == (labels is None):
         both = "both are there" if events is not None else "neither is there"
@@ -165,6 +167,11 @@ def _check_choices(events: Any, labels: Any, group_by: Any, confounds: Any) -> N
         raise InputError(
             f"{option('group_by', group_by)} is not a choice",
             expected=f"one of {', '.join(GROUP_BY)}",
+        )
+    if standardize == "group":
+        raise InputError(
+            f"{option('standardize', 'group')} is for maps that are given one by one",
+            remedy=f"Set {option('standardize', 'run')}, by which every run is centred too",
         )
     if isinstance(confounds, dict) and "strategy" in confounds:
         check_strategy(confounds["strategy"])

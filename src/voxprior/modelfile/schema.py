@@ -81,6 +81,7 @@ TRUSTED: dict[str, tuple[str, ...]] = {
         "voxprior.decision.combine.CombinedClassifier",
         "voxprior.decision.calibration.IsotonicCalibrated",
         "voxprior.decision.calibration.TemperatureCalibrated",
+        "voxprior.images.preparation.ScanPreparation",
         "voxprior.models.boosting.estimator.SpatialBoostingClassifier",
         "voxprior.models.fields.estimator.RandomFieldClassifier",
         "voxprior.models.gaussian.gp_classifier.GPClassifier",

@@ -77,6 +77,8 @@ STANDARDIZING = {
     "time)",
     "baseline": "every voxel by its mean and deviation over the rest volumes of the run (so a "
     "whole run is predicted at a time)",
+    "group": "every map minus the mean of the maps of its own group (so a whole group is predicted "
+    "at a time)",
     "train": "every voxel by its mean and deviation over the training scans",
     "none": "none",
 }
@@ -94,6 +96,7 @@ def _preprocessing(images: ImageSpace) -> dict[str, Any]:
         "voxels": _place(images.space),
         "smoothing": f"{images.smoothing_fwhm:g} mm FWHM" if images.smoothing_fwhm else "none",
         "temporal cleaning": ", ".join(steps) or "none",
+        "scaling": "every image by its mean inside the mask" if images.scale == "global" else None,
         "standardising": STANDARDIZING.get(images.standardize, images.standardize),
         "notes": "; ".join(images.notes) or None,
     }
