@@ -151,10 +151,22 @@ def test_only_learned_examples_are_forgotten(scattered):
 
 
 def test_no_residuals_no_calibration(rng):
-    X, codes = rng.normal(size=(2, 5)), np.array([0, 1])
+    """An empty class: as many examples as classes, and yet not one of each."""
+    X, codes = rng.normal(size=(2, 5)), np.array([0, 0])
     ones = np.ones((2, 5))
     with pytest.raises(ValueError, match="more examples than classes"):
         calibrate(Excerpt(X, codes), class_statistics(X, codes, 2), X, ones, ones)
+
+
+def test_one_example_of_each_class_is_worth_twelve_per_squared_distance():
+    """Three classes at mutual squared distances 2, 2 and 2, in variances of 1/2: D = 4."""
+    X, codes = np.eye(3), np.arange(3)
+    half = np.full((3, 3), 0.5)
+    worth = calibrate(Excerpt(X, codes), class_statistics(X, codes, 3), X, half, half)
+    assert worth.kappa == pytest.approx(12 / 4)
+    assert (worth.nu, worth.dimension) == (2, 2)
+    same = calibrate(Excerpt(X, codes), class_statistics(X, codes, 3), half, half, half)
+    assert same.kappa == 12
 
 
 def test_sketch_is_stable_and_bounded():

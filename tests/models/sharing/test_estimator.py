@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -250,6 +251,70 @@ def test_waits_for_a_second_example_whatever_the_divisor(scattered, changes):
     np.testing.assert_allclose(model.theta_, fresh.theta_, rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match="at least 2 examples of every class"):
         clone(model).fit(X[::2], y[::2])
+
+
+def test_one_example_of_each_class_is_enough(scattered):
+    """Means are drawn to .3 of their distance from their mean, whatever the offset of the scans."""
+    X, y, space = scattered
+    first = [list(y).index(label) for label in "abc"]
+    for place in (space, None):
+        model = FeatureSharingNB(place).fit(X[first], y[first])
+        far = FeatureSharingNB(place).fit(X[first] + 100, y[first])
+        P = model.predict_proba(X)
+        np.testing.assert_allclose(far.predict_proba(X + 100), P, rtol=1e-6)
+        np.testing.assert_array_equal(model.predict(X[first]), y[first])
+        assert P.max() < 0.999
+        stream = FeatureSharingNB(place).partial_fit(X[first], y[first], classes=["a", "b", "c"])
+        np.testing.assert_allclose(stream.predict_proba(X), P, rtol=1e-12)
+    mean = X[first].mean(axis=0)
+    np.testing.assert_allclose(model.theta_, mean + 0.3 * (X[first] - mean))
+    with pytest.raises(ValueError, match="at least 2 examples of every class"):
+        FeatureSharingNB.paper(space).fit(X[first], y[first])
+
+
+def test_means_are_drawn_together_without_neighbours_or_about_zero(scattered):
+    X, y, space = scattered
+    drawn, plain_means = FeatureSharingNB().fit(X, y), FeatureSharingNB(shrinkage=None).fit(X, y)
+    asked = FeatureSharingNB(shrinkage="james-stein").fit(X, y)
+    np.testing.assert_array_equal(drawn.theta_, asked.theta_)
+    rho = drawn.theta_ / plain_means.theta_
+    np.testing.assert_allclose(rho, rho[0, 0])
+    assert 0.05 <= rho[0, 0] < 1
+    X = X + 3
+    near = FeatureSharingNB(space).fit(X, y)
+    np.testing.assert_array_equal(
+        near.theta_, FeatureSharingNB(space, shrinkage=None).fit(X, y).theta_
+    )
+    X -= X.mean(axis=0)
+    near, asked = (
+        FeatureSharingNB(space).fit(X, y),
+        FeatureSharingNB(space, shrinkage="james-stein"),
+    )
+    np.testing.assert_array_equal(near.theta_, asked.fit(X, y).theta_)
+
+
+@pytest.mark.parametrize("means", ["none", "all"])
+def test_who_asks_for_other_means_gets_them(scattered, means):
+    X, y, _ = scattered
+    chosen, none = (FeatureSharingNB(means=means, shrinkage=s).fit(X, y) for s in ("auto", None))
+    np.testing.assert_array_equal(chosen.theta_, none.theta_)
+
+
+def test_as_good_as_logistic_regression_without_coordinates(data_folder):
+    """Five fingers of four subjects, betas centred by run, two runs to learn from."""
+    data = np.load(data_folder("finger7t") / "finger7t_subjects1-4.npz")
+    for subject in "1234":
+        X, y, run = (data[name + subject] for name in ("X", "finger", "run"))
+        X = np.vstack([X[run == r] - X[run == r].mean(axis=0) for r in np.unique(run)])
+        y = np.concatenate([y[run == r] for r in np.unique(run)])
+        run, gains = np.sort(run), []
+        for first in np.unique(run)[::2]:
+            train = np.isin(run, [first, first + 1])
+            pair = FeatureSharingNB(), LogisticRegression(max_iter=1000)
+            fits = [model.fit(X[train], y[train]) for model in pair]
+            ours, theirs = ((fit.predict(X[~train]) == y[~train]).mean() for fit in fits)
+            gains.append(ours - theirs)
+        assert np.mean(gains) > 0
 
 
 def test_smoothing_stands_in_for_the_variance_of_one_example(scattered):

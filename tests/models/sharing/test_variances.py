@@ -135,14 +135,23 @@ def test_variances_exist_where_sharing_them_works(rng, rule, scope, ddof, smooth
         assert works == (min(count) > 1)
 
 
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_one_example_of_each_class_varies_about_the_mean_of_all(rng, ddof):
+    X = rng.normal(size=(3, 40))
+    shared = sample_variances(class_statistics(X, np.arange(3), 3), "shared", ddof)
+    np.testing.assert_allclose(shared.value[0], X.var(axis=0, ddof=ddof))
+    assert shared.degrees == [2]
+    np.testing.assert_allclose(shared.value * shared.inflation, X.var(axis=0, ddof=1)[None])
+
+
 def test_where_no_variance_can_be_had(rng):
     one = class_statistics(rng.normal(size=(3, 4)), np.array([0, 0, 1]), 2)
     with pytest.raises(ValueError, match="class with n_samples = 1"):
         share_variances(one)
     assert share_variances(one, scope="shared").value.shape == (1, 4)
-    alone = class_statistics(rng.normal(size=(2, 4)), np.array([0, 1]), 2)
-    with pytest.raises(ValueError, match="more samples than classes"):
-        share_variances(alone, scope="shared")
+    empty = class_statistics(rng.normal(size=(2, 4)), np.array([0, 0]), 2)
+    with pytest.raises(ValueError, match="one of every class"):
+        share_variances(empty, scope="shared")
     flat = class_statistics(np.zeros((4, 3)), np.array([0, 0, 1, 1]), 2)
     with pytest.raises(ValueError, match="Mask out constant voxels"):
         share_variances(flat)

@@ -69,10 +69,11 @@ class FeatureSharingNB(VoxelClassifier):
         How a member's mean course predicts the voxel's: as it is, scaled (β through the origin,
         as published), or with an intercept. ``auto`` is ``scale`` with T >= 2 time points and
         ``identity`` at T = 1, where a scaled neighbour predicts any mean exactly.
-    shrinkage : {None, "james-stein"}
+    shrinkage : {"auto", "james-stein", None}
         ``james-stein`` draws all class means toward zero, the run mean of scans that were centred
-        by run, as far as the noise of the examples says. It brings most where there are no
-        neighbours to share with; far from zero it does nothing.
+        by run, as far as the noise of the examples says; with one example per class, toward their
+        mean. Far from zero it does nothing. ``auto`` does it where there are no neighbours to share
+        with, where scans were centred, and where there is one example per class.
     variances : {"moderated", "median", "mean", "neighbors", "none"}
         Each feature's own, drawn toward a common one as far as the data say; one for all features,
         their median (as published) or mean; the mean of the neighbours'; or each its own.
@@ -143,7 +144,7 @@ class FeatureSharingNB(VoxelClassifier):
         "space": [VoxelSpace, None],
         "means": [StrOptions({"neighbors", "all", "none"}), "sparse matrix"],
         "mean_map": [StrOptions({"auto", "identity", "scale", "affine"})],
-        "shrinkage": [StrOptions({"james-stein"}), None],
+        "shrinkage": [StrOptions({"auto", "james-stein"}), None],
         "variances": [StrOptions({"none", "neighbors", "mean", "median", "moderated"})],
         "variance_scope": [StrOptions({"shared", "class"})],
         "ddof": [Options(Integral, {0, 1})],
@@ -163,7 +164,7 @@ class FeatureSharingNB(VoxelClassifier):
         space: VoxelSpace | None = None,
         means: Any = "neighbors",
         mean_map: str = "identity",
-        shrinkage: str | None = None,
+        shrinkage: str | None = "auto",
         variances: str = "moderated",
         variance_scope: str = "shared",
         ddof: int = 1,
@@ -205,6 +206,7 @@ class FeatureSharingNB(VoxelClassifier):
         """
         printed = {
             "mean_map": "scale",
+            "shrinkage": None,
             "beta": "class",
             "variances": "median",
             "variance_scope": "class",
@@ -424,8 +426,7 @@ class FeatureSharingNB(VoxelClassifier):
         """Estimate where :meth:`fit` would work with the examples seen so far."""
         count, rules = self.class_count_, self._rules()
         rule, scope = rules.variances, rules.variance_scope
-        ready = variances_exist(count, rule, scope, rules.ddof, rules.var_smoothing)
-        if ready and (self.calibration is None or count.sum() > len(count)):
+        if variances_exist(count, rule, scope, rules.ddof, rules.var_smoothing):
             self._estimate(self._groups())
         elif hasattr(self, "theta_"):
             del self.theta_, self.var_
@@ -440,7 +441,6 @@ class FeatureSharingNB(VoxelClassifier):
             seen = dict(zip(self.classes_.tolist(), self.class_count_.tolist()))
             raise NotFittedError(
                 f"Too few examples to predict yet: per class {seen}. Add examples with partial_fit "
-                "until every class has two, or with variance_scope='shared' one of them two and "
-                "the others one."
+                "until every class has two, or with variance_scope='shared' one."
             )
         check_is_fitted(self)

@@ -60,8 +60,7 @@ def few_shot_decoder(
     1.0
     """
     steps: list[tuple[str, Any]] = [("whiten", NoiseWhitening(space, volumes))] if whiten else []
-    if space is None:
-        changes = {"shrinkage": "james-stein"} | changes
+    changes = {"shrinkage": "james-stein" if space is None else None} | changes
     steps += [("average", TimeAverage(space)), ("classify", FeatureSharingNB(space, **changes))]
     return Pipeline(steps)
 

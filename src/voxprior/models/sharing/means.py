@@ -22,7 +22,8 @@ Scans that were centred by run have their run mean at zero, and class means may 
 
     ρ = [ Σ_c Σ_j X̄_cj²/σ̂_j² − q J Σ_c 1/N_c ] / Σ_c Σ_j θ̂_cj²/σ̂_j²,   .05 ≤ ρ ≤ 1
 
-with q the mean of σ²/σ̂². Far from zero ρ is 1 and nothing happens.
+with q the mean of σ²/σ̂². Far from zero ρ is 1 and nothing happens. One example per class cannot
+tell signal from noise: there ρ = .3, toward the mean of the class means, θ̂ ← θ̄ + ρ (θ̂ − θ̄).
 
 | symbol | variable | shape |
 |---|---|---|
@@ -49,6 +50,8 @@ from voxprior.algebra import launch
 from voxprior.errors import InputError, option
 from voxprior.space import VoxelSpace
 
+# ρ where every class has one example.
+LONE_FACTOR = 0.3
 # Voxels a thread handles before it asks for more.
 _VOXELS = 256
 _MAPS = {"identity": 0, "scale": 1, "affine": 2}

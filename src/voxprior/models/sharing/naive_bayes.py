@@ -36,6 +36,7 @@ from voxprior.algebra import launch
 from voxprior.errors import InputError, option
 from voxprior.models.sharing.calibration import Calibration, Excerpt, calibrate
 from voxprior.models.sharing.means import (
+    LONE_FACTOR,
     PriorMeans,
     chosen_map,
     grand_prior,
@@ -44,10 +45,12 @@ from voxprior.models.sharing.means import (
     no_prior,
     shrink,
 )
-from voxprior.models.sharing.statistics import ClassStatistics
-from voxprior.models.sharing.variances import share_variances
+from voxprior.models.sharing.statistics import ClassStatistics, pooled
+from voxprior.models.sharing.variances import one_of_each, share_variances
 
 _BLOCK = 1024
+# Scans have mean zero where it holds less than this of their squares: more than float32 rounds.
+CENTERED = 1e-6
 
 
 class SharingRules(NamedTuple):
@@ -55,7 +58,7 @@ class SharingRules(NamedTuple):
 
     means: Any = "neighbors"
     mean_map: str = "identity"
-    shrinkage: str | None = None
+    shrinkage: str | None = "auto"
     variances: str = "moderated"
     variance_scope: str = "shared"
     ddof: int = 1
@@ -128,12 +131,40 @@ def share_features(
     if prior.leverage > 0:
         own += (1 - own) * prior.leverage
     worth = None if excerpt is None else calibrate(excerpt, statistics, theta, var, own, inflation)
-    if rules.shrinkage is not None:
-        rho = james_stein_factor(theta, means, var, count, inflation)
-        theta *= rho
+    if draws_means(statistics, groups, rules):
+        center, rho = theta.mean(axis=0), LONE_FACTOR
+        if not one_of_each(count):
+            center, rho = np.zeros(1), james_stein_factor(theta, means, var, count, inflation)
+        theta = center + rho * (theta - center)
         # Contrasts are ρ times as long now, and a nat of their evidence is worth 1/ρ as much.
         worth = None if worth is None else worth._replace(kappa=worth.kappa / rho)
     return SharedModel(theta, var, prior.size.mean(axis=0), worth)
+
+
+def draws_means(statistics: ClassStatistics, groups: sparse.csr_array, rules: SharingRules) -> bool:
+    """Whether class means are drawn toward a common one, beyond what groups do.
+
+    ``auto`` does where neighbours should lend means and there are none; where every class has one
+    example; and where the scans have mean zero, as centring by run leaves them.
+
+    Examples
+    --------
+    >>> from voxprior.models.sharing.statistics import class_statistics
+    >>> alone, chain = sparse.csr_array((2, 2)), sparse.csr_array([[0, 1], [1, 0]])
+    >>> X, y = np.array([[1.0, 2], [3, 1], [0, 4], [2, 2]]), np.array([0, 0, 1, 1])
+    >>> scans, centered = class_statistics(X, y, 2), class_statistics(X - X.mean(axis=0), y, 2)
+    >>> [draws_means(scans, alone, SharingRules()), draws_means(scans, chain, SharingRules()),
+    ...  draws_means(centered, chain, SharingRules())]
+    [True, False, True]
+    """
+    if rules.shrinkage != "auto":
+        return rules.shrinkage is not None
+    if not isinstance(rules.means, str) or rules.means != "neighbors":
+        return False
+    if groups.nnz == 0 or one_of_each(statistics.count):
+        return True
+    n, mean, m2 = pooled(statistics)
+    return bool(n * (mean @ mean) <= CENTERED * m2.sum())
 
 
 def prior_means(means: np.ndarray, groups: sparse.csr_array, rules: SharingRules) -> PriorMeans:

@@ -17,8 +17,10 @@ the first two moments of log S_j²:
 With N = 2 examples the median of S² is .455 σ²: dividing by median(χ²_d)/d removes that bias.
 
 With one example of a class M2 is 0 whatever the divisor: per class, variances need two examples of
-each; shared over classes, more examples than classes. Only features that keep variances of their
-own can do without, if something is added to them (``var_smoothing``).
+each. Only features that keep variances of their own can do without, if something is added to them
+(``var_smoothing``). Shared over classes with one example of each, the deviations from the mean of
+all examples stand in for residuals, d = N − 1: too large by the differences of the classes, but by
+much the same in every feature.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -75,11 +77,21 @@ def variances_exist(
     return bool(count.min() > 0 and divisor.min() > 0 and (smoothed or degrees.min() > 0))
 
 
+def one_of_each(count: np.ndarray) -> bool:
+    """Whether every class has one example, so that there are no residuals.
+
+    >>> one_of_each(np.array([1, 1])), one_of_each(np.array([1, 2]))
+    (True, False)
+    """
+    return bool(len(count) > 1 and np.all(count == 1))
+
+
 def _degrees(count: np.ndarray, scope: str, ddof: int) -> tuple[np.ndarray, np.ndarray]:
     """Divisors and degrees of freedom (R,) of the sample variances."""
     if scope == "shared":
         n, C = count.sum(), len(count)
-        return np.array([n - ddof * C]), np.array([n - C])
+        means = 1 if one_of_each(count) else C
+        return np.array([n - ddof * means]), np.array([n - means])
     return count - ddof, count - 1
 
 
@@ -100,7 +112,10 @@ def sample_variances(statistics: ClassStatistics, scope: str = "class", ddof: in
     divisor, degrees = _degrees(statistics.count, scope, ddof)
     if divisor.min() <= 0:
         raise _too_few(statistics.count, scope)
-    m2 = statistics.m2.sum(axis=0, keepdims=True) if scope == "shared" else statistics.m2
+    m2 = statistics.m2
+    if scope == "shared":
+        alone = one_of_each(statistics.count)
+        m2 = pooled(statistics)[2][None] if alone else m2.sum(axis=0, keepdims=True)
     bias = divisor / np.maximum(degrees, 1)
     return Variances(m2 / divisor[:, None], degrees.astype(float), bias)
 
@@ -217,7 +232,7 @@ def _too_few(count: np.ndarray, scope: str) -> InputError:
     if scope == "shared":
         return InputError(
             "There is nothing to estimate a variance from",
-            expected="more samples than classes, and one of every class",
+            expected="two samples or more, and one of every class",
             got=f"n_samples = {count.sum()} in {len(count)} classes",
         )
     return InputError(
