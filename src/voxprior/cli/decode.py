@@ -103,4 +103,13 @@ def _show(found: dict[str, Any], page: Path) -> None:
     console.print(table)
     if found["headline"]["detail"]:
         console.print(found["headline"]["detail"])
+    console.print(_audit(found["checks"]))
     console.print(f"Report: {page}", soft_wrap=True)
+
+
+def _audit(checks: list[dict[str, str]]) -> str:
+    """Say in a line what the audit could look for; findings were told, the report has reasons."""
+    found = sum(check["outcome"] == "found" for check in checks)
+    left = [check["name"] for check in checks if check["outcome"] == "not checked"]
+    told = f"Audit: {len(checks) - len(left)} checks made, {found or 'nothing'} found"
+    return f"{told}; not checked: {', '.join(left)}." if left else f"{told}."

@@ -183,6 +183,7 @@ def summary_of(result: Result) -> dict[str, Any]:
             "split": result.settings["cv"],
             "scores": scores,
             "findings": [finding.to_dict() for finding in result.findings],
+            "checks": [check.to_dict() for check in result.checks],
         }
     )
 

@@ -215,7 +215,7 @@ def covariate_tables(data: Dataset, result: Result, cv: Any, random_state: Any) 
         data.groups,
         cv,
         random_state=random_state,
-        audited=result.findings,
+        audited=result.audit,
     ).covariates
     rows = [
         ["images, covariates regressed out", *map(decimals, result.pooled().values())],

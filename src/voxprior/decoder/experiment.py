@@ -67,7 +67,7 @@ class Experiment:
         """Test the score of a model against relabelled scans."""
         model, X = prepared(estimator, self.data)
         if result is not None:
-            options = {"score": result.score_names[0], "audited": result.findings} | options
+            options = {"score": result.score_names[0], "audited": result.audit} | options
         options = self._options() | {"blocks": self.data.blocks} | options
         return permutation_test(model, X, self.data.y, self.data.groups, self.cv, **options)
 
@@ -79,7 +79,7 @@ class Experiment:
         models = {name: task.estimator for name, task in tasks.items()}
         X = next(iter(tasks.values())).X  # the same for all
         if result is not None:
-            options = {"audited": result.findings} | options
+            options = {"audited": result.audit} | options
         options = self._options() | options
         return learning_curve(models, X, self.data.y, self.data.groups, **options)
 

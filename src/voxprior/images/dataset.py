@@ -58,6 +58,10 @@ class Dataset:
     findings : tuple of (name, message)
         What the reader found in the files that cannot be right, by the names of the audit, see
         `voxprior.validation.audit`.
+    columns : DataFrame with n rows or None
+        All that the table of labels says of each sample, for the audit.
+    looked : tuple of str
+        Names of the checks of the audit that the reader has made.
     settings : dict or None
         With what settings of its own a Decoder has read the images.
     decisions : tuple of str
@@ -90,6 +94,8 @@ class Dataset:
     findings: tuple[tuple[str, str], ...] = ()
     settings: dict[str, Any] | None = None
     decisions: tuple[str, ...] = ()
+    columns: pd.DataFrame | None = None
+    looked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape[1] % self.space.n_voxels:
@@ -98,7 +104,7 @@ class Dataset:
                 got=f"shape {self.X.shape} and {self.space.n_voxels} voxels",
             )
         columns: dict[str, Any] = {"y": self.y, "groups": self.groups, "blocks": self.blocks}
-        columns["covariates"] = self.covariates
+        columns |= {"covariates": self.covariates, "columns": self.columns}
         columns["names"] = self.names or None
         for name, values in columns.items():
             if values is not None and len(values) != len(self.X):
@@ -120,8 +126,13 @@ class Dataset:
 
     def known(self) -> dict[str, Any]:
         """Return what the audit should know of the scans, as keywords of `cross_validate`."""
-        variables = None if self.covariates is None else dict(self.covariates.items())
-        return {"variables": variables, "names": self.names, "findings": self.findings}
+        return {
+            "variables": None if self.covariates is None else dict(self.covariates.items()),
+            "columns": None if self.columns is None else dict(self.columns.items()),
+            "names": self.names,
+            "findings": self.findings,
+            "looked": self.looked,
+        }
 
     def take(self, rows: Any) -> Dataset:
         """Return the dataset of these rows only (numbers or booleans), in this order."""
@@ -131,14 +142,17 @@ class Dataset:
         def pick(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[rows]
 
-        covariates = self.covariates
+        def pick_rows(table: pd.DataFrame | None) -> pd.DataFrame | None:
+            return None if table is None else table.iloc[rows].reset_index(drop=True)
+
         return replace(
             self,
             X=self.X[rows],
             y=pick(self.y),
             groups=pick(self.groups),
             blocks=pick(self.blocks),
-            covariates=None if covariates is None else covariates.iloc[rows].reset_index(drop=True),
+            covariates=pick_rows(self.covariates),
+            columns=pick_rows(self.columns),
             names=tuple(self.names[r] for r in rows) if self.names else (),
         )
 

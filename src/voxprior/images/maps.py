@@ -18,6 +18,7 @@ for voxelwise magnetic resonance image analysis, KDD 2005.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -25,14 +26,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, InputWarning, in_python, option
 from voxprior.images.dataset import Dataset
 from voxprior.images.findings import scan_findings, scan_scale, volume_names
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace, warn_constant
 from voxprior.images.preparation import prepare_scans
 from voxprior.images.sources import Source, find_sources, n_volumes, stem
-from voxprior.images.tables import check_join, join_table
+from voxprior.images.tables import check_join, join_table, repeated_subject
 
 __all__ = ["load_differences", "load_maps"]
 
@@ -47,6 +48,7 @@ class LabeledMaps(NamedTuple):
     covariates: pd.DataFrame | None
     groups: np.ndarray | None
     dropped: tuple[str, ...]
+    columns: pd.DataFrame | None = None
 
 
 def load_maps(
@@ -77,8 +79,10 @@ def load_maps(
         Columns of labels and of file or subject names in `table`.
     covariates : DataFrame, or names of columns of `table`, optional
     groups : sequence, or name of a column of `table`, optional
-        What training and test sets must not share. For 4-D images the image, by default. Maps with
-        groups may be centred by them, see `voxprior.images.preparation`.
+        What training and test sets must not share. By default the image, for 4-D images, and the
+        subject where some have several maps: a column such as ``Subject`` or ``participant_id``,
+        or ``sub-`` in file names. Maps with groups may be
+        centred by them, see `voxprior.images.preparation`.
     unmatched : {"raise", "drop"}
         What to do with images without a row and rows without an image.
     images : ImageSpace, optional
@@ -116,6 +120,9 @@ def load_maps(
         stems = [stem(source.name) for source in sources]
         unique = len(set(stems)) == len(stems)
         by = np.repeat(np.array(stems) if unique else np.arange(len(stems)), counts)
+    said: tuple[str, ...] = ()
+    if by is None and max(counts) == 1:
+        by, said = _subjects_together(found)
     names = names if table is None else [source.name for source in found.sources]
     if images is not None:
         X, findings = images.read_new(found.sources, groups=by)
@@ -134,9 +141,10 @@ def load_maps(
         images=maps.images,
         standardize=maps.images.standardize,
         dropped=found.dropped,
-        notes=maps.images.notes,
+        notes=(*maps.images.notes, *said),
         findings=maps.findings,
         decisions=maps.decisions,
+        columns=found.columns,
     )
 
 
@@ -179,6 +187,20 @@ def _read_to_learn(
         images = replace(images, standardize="group", center=done.center)
         findings += scan_findings(scales, names)  # of which centred maps show nothing any more
     return ReadMaps(images, done.X, tuple(findings), done.decisions)
+
+
+def _subjects_together(found: LabeledMaps) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Groups that keep the maps of a subject together, and a word about it."""
+    repeated = repeated_subject([s.name for s in found.sources], found.columns, found.y)
+    if repeated is None:
+        return None, ()
+    name, groups = repeated
+    said = (
+        f"maps of one subject are kept together ({name}: {len(set(groups))} subjects, "
+        f"{len(groups)} maps), as nothing else was given as {option('groups')}"
+    )
+    warnings.warn(InputWarning(said[0].upper() + said[1:]), stacklevel=4)
+    return groups, (in_python(said),)
 
 
 def _check_labels(
@@ -233,7 +255,7 @@ def _labeled(
         by = np.asarray(by)[joined.positions]
     frame = joined.covariates[columns] if columns and joined.covariates is not None else None
     chosen = [sources[p] for p in joined.positions]
-    return LabeledMaps(chosen, joined.y, frame, by, joined.dropped)
+    return LabeledMaps(chosen, joined.y, frame, by, joined.dropped, joined.table)
 
 
 def _check_length(what: str, values: Any, names: Sequence[str]) -> None:
@@ -320,19 +342,21 @@ def load_differences(
         settings = {"standardize": "none" if binary else "train"} | settings
         images = fit_image_space(everything, **settings)
         images, (X, scales) = read_where_finite(read, images, everything)
+    groups, said = (found.groups, ()) if found.groups is not None else _subjects_together(found)
     state = f"state 1 iff {sign.replace('-', ' - ')} > 0" if binary else f"difference {sign}"
     return Dataset(
         X=X,
         y=found.y,
         space=images.space,
-        groups=found.groups,
+        groups=groups,
         covariates=found.covariates,
         names=tuple(before.name for before, _ in pairs),
         images=images,
         standardize=images.standardize,
         dropped=found.dropped,
-        notes=(*images.notes, state),
+        notes=(*images.notes, state, *said),
         findings=tuple(scan_findings(scales, [source.name for source in everything])),
+        columns=found.columns,
     )
 
 

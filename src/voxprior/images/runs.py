@@ -149,7 +149,10 @@ def load_runs(
     data = _assemble(found, names, groups is not None, group_by, images, plan)
     if fixed:
         warn_of_constant(data.findings)  # of new scans, which no audit looks at
-    return replace(data, findings=(*_findings(timings, sources, plan), *data.findings))
+    timed = images.cleaning.t_r is None and all(timing.t_r for timing in timings)
+    looked = ("repetition-time",) * timed + ("repeated-events",) * (events is not None)
+    findings = (*_findings(timings, sources, plan), *data.findings)
+    return replace(data, findings=findings, looked=looked)
 
 
 def _check_choices(

@@ -17,7 +17,7 @@ from voxprior.errors import InputError, option
 from voxprior.images import bounds
 from voxprior.images.sources import stem
 
-__all__ = ["Joined", "check_join", "join_table", "parse_table", "read_table"]
+__all__ = ["Joined", "check_join", "join_table", "parse_table", "read_table", "repeated_subject"]
 
 # Far more than studies of thousands, or fMRIPrep's confounds of an hour, have.
 TABLE_BYTES = 2**26
@@ -25,6 +25,11 @@ LINE_BYTES = 2**20
 # A key column is looked for in this order; the first four hold file names, the others subjects.
 FILE_KEYS = ("file", "filename", "path", "image")
 SUBJECT_KEYS = ("participant_id", "subject_id", "subject", "id")
+# What columns of subjects are called, whatever their case.
+SUBJECT = re.compile(
+    r"(sub|subj|subject|participant|patient|person)([_ .-]?(id|no|nr|number|code|label))?|id",
+    re.IGNORECASE,
+)
 
 
 class Joined(NamedTuple):
@@ -168,6 +173,31 @@ def join_table(
         chosen,
         tuple(problems),
     )
+
+
+def repeated_subject(
+    files: Sequence[Any], table: pd.DataFrame | None, y: Any
+) -> tuple[str, np.ndarray] | None:
+    """Who has several scans: a column of the table, else ``sub-`` in the names of the files.
+
+    None where nobody has, all scans are of one subject, or subjects are what is decoded.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"file": ["a", "b", "c"], "Subject": [1, 1, 2]})
+    >>> repeated_subject(["a", "b", "c"], table, ["x", "y", "x"])
+    ('Subject', array([1, 1, 2]))
+    """
+    named = [] if table is None else [c for c in table if SUBJECT.fullmatch(str(c))]
+    told = [re.findall(r"(?:^|[/\\_])sub-([A-Za-z0-9]+)", str(file)) for file in files]
+    found = [(str(c), table[c]) for c in named if table is not None]
+    if told and all(told):
+        found.append(("sub-", pd.Series([one[-1] for one in told])))
+    for name, column in found:
+        n_subjects = column.nunique()
+        decoded = y is not None and len(set(zip(column, y))) == n_subjects == len(set(y))
+        if 1 < n_subjects < len(column) and not column.isna().any() and not decoded:
+            return name, column.to_numpy()
+    return None
 
 
 def _key_column(frame: pd.DataFrame, key: str | None, wanted: list[str], name: str) -> str:

@@ -85,6 +85,7 @@ def summarize(
         "scores": [score.row() for score in scores],
         "beside": list(beside),
         "audit": [finding.to_dict() for finding in result.findings],
+        "checks": [check.to_dict() for check in result.checks],
         "predictions": _predictions(result, names),
         "maps": list(maps),
         "done": fact_tables(facts),

@@ -176,7 +176,8 @@ class Study:
         if t_r or "repetition-time" in dict(data.findings):
             return data
         found = repetition_findings([run.t_r for run in runs], [run.bold.name for run in runs])
-        return replace(data, findings=(*found, *data.findings))
+        looked = tuple(dict.fromkeys(("repetition-time", *data.looked)))
+        return replace(data, findings=(*found, *data.findings), looked=looked)
 
     def _decode(
         self,

@@ -1,6 +1,6 @@
 """Estimator and data to a Result: splits, the one parallel loop, audit, inference."""
 
-from voxprior.validation.audit import AuditError, AuditWarning, Finding, audit
+from voxprior.validation.audit import AuditError, AuditWarning, Check, Finding, audit
 from voxprior.validation.comparison import compare_decoders, score_after_choice
 from voxprior.validation.covariates import (
     CovariateCoding,
@@ -28,6 +28,7 @@ __all__ = [
     "AuditError",
     "AuditWarning",
     "Bootstrap",
+    "Check",
     "CovariateCoding",
     "CovariateRemoval",
     "FewShotSplit",

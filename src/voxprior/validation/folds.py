@@ -24,7 +24,7 @@ from voxprior.decision.base import offer_groups
 from voxprior.errors import InputError, InputTypeError, option
 from voxprior.labels import check_two_classes
 from voxprior.registry import split_words, splitter
-from voxprior.validation.audit import Finding, audit, heed
+from voxprior.validation.audit import Audit, Finding, audit, heed
 from voxprior.validation.result import Result, plain
 from voxprior.validation.scores import (
     CLASSIFICATION_SCORES,
@@ -55,10 +55,10 @@ def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, 
     return y.astype(float), groups, np.array([])
 
 
-def audit_once(audited: Sequence[Finding] | None, *arguments: Any, **known: Any) -> tuple:
+def audit_once(audited: Sequence[Finding] | None, *arguments: Any, **known: Any) -> Audit:
     """Make an audit and heed it; or take over the findings of one that was heeded before."""
     if audited is not None:
-        return tuple(audited)
+        return Audit(tuple(audited), getattr(audited, "checks", ()))
     found = audit(*arguments, **known)
     heed(found, stacklevel=4)
     return found
@@ -299,6 +299,7 @@ def build_result(outcome, y, groups, classes, settings, findings=()) -> Result:
         tuple(findings),
         outcome.complete,
         models,
+        getattr(findings, "checks", ()),
     )
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 from voxprior.errors import InputError, InputTypeError
-from voxprior.validation.audit import Finding, audit, heed
+from voxprior.validation.audit import Audit, Finding, audit, heed
 from voxprior.validation.folds import (
     FoldOutcome,
     build_result,
@@ -173,8 +173,10 @@ def learning_curve(
     random_state: int = 0,
     progress: bool = False,
     variables: Mapping[str, Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
     names: Sequence[str] = (),
     findings: Sequence[tuple[str, str]] = (),
+    looked: Collection[str] = (),
     allow: Collection[str] = (),
     audited: Sequence[Finding] | None = None,
     folder: str | os.PathLike | None = None,
@@ -187,7 +189,7 @@ def learning_curve(
         Decoders by name.
     X, y, groups, n_jobs, random_state, progress
         As in `cross_validate`.
-    variables, names, findings, allow, audited
+    variables, columns, names, findings, looked, allow, audited
         For the audit, as in `cross_validate`; each `Result` keeps the findings of its decoder.
     sizes : sequence of int
         Scans per class (units, with ``draw="group"``); default 2, 3, 5, 8, 12, ... up to all that
@@ -220,11 +222,12 @@ def learning_curve(
     splitters = {size: FewShotSplit(size, **options) for size in sizes}
     folds = {size: list(cv.split(X, y, groups)) for size, cv in splitters.items()}
     every = [fold for size in sizes for fold in folds[size]]
-    known: dict[str, Any] = {"variables": variables, "names": names, "findings": findings}
+    known: dict[str, Any] = {"variables": variables, "columns": columns, "names": names}
+    known |= {"findings": findings, "looked": looked}
     found = {
         name: audit(model, X, y, groups, every, allow=allow, **known)
         if audited is None
-        else tuple(audited)
+        else Audit(tuple(audited), getattr(audited, "checks", ()))
         for name, model in estimators.items()
     }
     if audited is None:

@@ -121,8 +121,10 @@ def permutation_test(
     random_state: int = 0,
     progress: bool = False,
     variables: Mapping[str, Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
     names: Sequence[str] = (),
     findings: Sequence[tuple[str, str]] = (),
+    looked: Collection[str] = (),
     allow: Collection[str] = (),
     audited: Sequence[Finding] | None = None,
     folder: str | os.PathLike | None = None,
@@ -134,7 +136,7 @@ def permutation_test(
     estimator, X, y, groups, cv, n_jobs, random_state, progress
         As in `cross_validate`. An estimator on a Gram matrix (``kernel="precomputed"``) reuses it
         for every relabelling, and one that offers ``fit_prepared`` what it has prepared.
-    variables, names, findings, allow, audited
+    variables, columns, names, findings, looked, allow, audited
         For the audit, as in `cross_validate`.
     score : str
         Score of all predictions taken together; default accuracy, balanced accuracy for unequal
@@ -170,7 +172,8 @@ def permutation_test(
     y, groups, classes = check_data(estimator, X, y, groups)
     cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it
     folds, _ = make_folds(estimator, X, y, groups, cv)
-    known = {"variables": variables, "names": names, "findings": findings, "allow": allow}
+    known: dict[str, Any] = {"variables": variables, "columns": columns, "names": names}
+    known |= {"findings": findings, "looked": looked, "allow": allow}
     found = audit_once(audited, estimator, X, y, groups, folds, **known)
     values = np.unique(y)
     score = _default_score(y, classes) if score is None else score
@@ -199,7 +202,7 @@ def permutation_test(
         stopped,
         said,
         complete,
-        found,
+        tuple(found),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from voxprior.errors import InputError
-from voxprior.validation.audit import Finding
+from voxprior.validation.audit import Audit, Check, Finding
 from voxprior.validation.intervals import chance_level, interval
 from voxprior.validation.scores import columns_of, score_predictions
 
@@ -49,11 +49,13 @@ class Result:
     settings : dict
         All that is needed to repeat the run: estimator and parameters, split, seed, versions.
     findings : tuple of Finding
-        What the audit found before the run, errors that were allowed included.
+        What the audit found, errors that were allowed included.
     complete : bool
         False where the run was interrupted and holds the finished folds only.
     models : tuple
         Fitted estimators in the order of the folds, if they were asked for; never saved.
+    checks : tuple of Check
+        All that the audit looked for, with what came of it; empty where none was made.
 
     Examples
     --------
@@ -85,6 +87,12 @@ class Result:
     findings: tuple[Finding, ...] = ()
     complete: bool = True
     models: tuple = ()
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def audit(self) -> Audit:
+        """Findings and checks, for other tests of the same scans (``audited``)."""
+        return Audit(self.findings, self.checks)
 
     @property
     def score_names(self) -> list[str]:
@@ -220,6 +228,7 @@ class Result:
             "complete": self.complete,
             "scores": scores,
             "findings": [finding.to_dict() for finding in self.findings],
+            "checks": [check.to_dict() for check in self.checks],
             "seconds": self.seconds,
             "settings": self.settings,
         }
@@ -259,6 +268,7 @@ class Result:
             "complete": self.complete,
             "settings": plain(self.settings),
             "findings": [finding.to_dict() for finding in self.findings],
+            "checks": [check.to_dict() for check in self.checks],
             **{name: _table_to_dict(getattr(self, name)) for name in TABLES},
         }
 
@@ -288,6 +298,7 @@ class Result:
             complete=content["complete"],
             settings=dict(content["settings"]),
             findings=tuple(Finding(**finding) for finding in content["findings"]),
+            checks=tuple(Check(**check) for check in content.get("checks", ())),
         )
 
     @classmethod

@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import joblib
@@ -33,7 +34,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
-from voxprior.validation.audit import Finding
+from voxprior.validation.audit import Finding, audit_predictions, heed
 from voxprior.validation.folds import (
     FoldOutcome,
     audit_once,
@@ -279,8 +280,10 @@ def cross_validate(
     progress: bool = False,
     keep_models: bool = False,
     variables: Mapping[str, Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
     names: Sequence[str] = (),
     findings: Sequence[tuple[str, str]] = (),
+    looked: Collection[str] = (),
     allow: Collection[str] = (),
     audited: Sequence[Finding] | None = None,
     folder: str | os.PathLike | None = None,
@@ -313,12 +316,13 @@ def cross_validate(
         See `run_tasks`.
     keep_models : bool
         Keep the fitted estimators in ``Result.models``.
-    variables, names, findings, allow
-        For the audit: other things known of each scan, what the scans are called, what was found
-        when they were read, and the names of findings to override.
+    variables, columns, names, findings, looked, allow
+        For the audit, see `audit`: other things known of each scan, all else that a table says,
+        what the scans are called, what was found when they were read and which checks that took,
+        and the names of findings to override.
     audited : sequence of Finding or None
-        What an earlier audit of the same scans found, for instance ``Result.findings``: it was
-        heeded then, so that no further audit is made. None audits now.
+        An earlier audit of the same scans, for instance ``Result.audit``: it was heeded then, so
+        that no further audit is made. None audits now, and the probabilities after the run.
     folder : path
         Keep finished folds there; the same call goes on where it was stopped.
 
@@ -340,7 +344,8 @@ def cross_validate(
     folds, split = make_folds(estimator, X, y, groups, cv)
     if random_state is None:
         random_state = secrets.randbits(64)
-    known = {"variables": variables, "names": names, "findings": findings, "allow": allow}
+    known: dict[str, Any] = {"variables": variables, "columns": columns, "names": names}
+    known |= {"findings": findings, "looked": looked, "allow": allow}
     found = audit_once(audited, estimator, X, y, groups, folds, **known)
     settings = describe(estimator, X, y, groups, classes) | {
         **split,
@@ -358,7 +363,16 @@ def cross_validate(
         name="folds",
         store=None if folder is None else _fold_store(folder, folds, shared, settings),
     )
-    return build_result(outcome, y, groups, classes, settings, found)
+    result = build_result(outcome, y, groups, classes, settings, found)
+    return result if audited is not None else _audited_after(result, allow)
+
+
+def _audited_after(result: Result, allow: Collection[str]) -> Result:
+    """Add what the audit finds in the predictions, and heed it."""
+    after = audit_predictions(result, allow)
+    heed(after, stacklevel=4)
+    findings, checks = (*result.findings, *after.findings), (*result.checks, *after.checks)
+    return replace(result, findings=findings, checks=checks)
 
 
 def _fold_store(folder, folds, shared, settings) -> TaskStore:

@@ -1,0 +1,48 @@
+"""Searches, calibrations and stacks inside the estimator that split without groups."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from voxprior.validation.audit.finding import Answer, NotChecked
+from voxprior.validation.audit.scans import AuditedScans
+
+# Splitters of scikit-learn that see groups.
+GROUP_SPLITTERS = ("Group", "LeavePGroups", "PredefinedSplit")
+
+
+def groups_ignored(scans: AuditedScans) -> Answer:
+    """A part with folds of its own (parameter ``cv``) does not use the groups."""
+    if scans.groups is None:
+        return NotChecked("no runs or subjects are given as groups")
+    parts = {"": scans.estimator, **scans.estimator.get_params(deep=True)}
+    found = []
+    for name, part in parts.items():
+        if _splits_itself(part) and not _sees_groups(part):
+            where = f"'{name}'" if name else type(part).__name__
+            found.append(
+                f"The search {where} splits by {part.cv!r}, which ignores the groups: scans of "
+                "one run choose and judge hyper-parameters. Give the search a split by group, for "
+                "instance scikit-learn's LeaveOneGroupOut()."
+            )
+    return found
+
+
+def _splits_itself(part: Any) -> bool:
+    return (
+        hasattr(part, "fit")
+        and hasattr(part, "get_params")
+        and not inspect.isclass(part)
+        and "cv" in part.get_params(deep=False)
+        and part.cv != "prefit"
+    )
+
+
+def _sees_groups(part: Any) -> bool:
+    """Whether the split is by group, or, none being given, chosen by a `fit` that takes groups."""
+    cv = part.cv
+    if cv is None and "groups" in inspect.signature(part.fit).parameters:
+        return True
+    name = type(cv).__name__
+    return getattr(cv, "by", None) == "group" or any(known in name for known in GROUP_SPLITTERS)

@@ -1,0 +1,74 @@
+"""Folds: groups on both sides, classes that training lacks, and leave-one-out of equal classes.
+
+Where every test set has one class, training always has less of it [1]_.
+
+References
+----------
+.. [1] Kohavi, "A study of cross-validation and bootstrap for accuracy estimation and model
+   selection", IJCAI 1995.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from voxprior.errors import option
+from voxprior.validation.audit.finding import Answer, NotChecked
+from voxprior.validation.audit.scans import AuditedScans
+
+NO_FOLDS = NotChecked("no folds are given")
+NUMBERS = NotChecked("the target is a number")
+
+
+def shared_group(scans: AuditedScans) -> Answer:
+    """A run or subject is in training and in test of one fold."""
+    if scans.groups is None:
+        return NotChecked("no runs or subjects are given as groups")
+    if not scans.folds:
+        return NO_FOLDS
+    groups = scans.groups
+    shared = [np.intersect1d(groups[train], groups[test]) for train, test in scans.folds]
+    hit = [names for names in shared if len(names)]
+    if not hit:
+        return []
+    return [
+        f"{len(hit)} of {len(scans.folds)} folds have the same group in training and in test, for "
+        f"instance {hit[0][0]!s}: split by group, {option('cv', 'groups')}."
+    ]
+
+
+def class_missing(scans: AuditedScans) -> Answer:
+    """A training fold has no scan of some class."""
+    if not scans.classifying:
+        return NUMBERS
+    if not scans.folds:
+        return NO_FOLDS
+    classes = np.unique(scans.y)
+    missing = [np.setdiff1d(classes, scans.y[train]) for train, _ in scans.folds]
+    hit = [(number, names) for number, names in enumerate(missing) if len(names)]
+    if not hit:
+        return []
+    number, names = hit[0]
+    return [
+        f"{len(hit)} of {len(scans.folds)} training folds lack a class (fold {number} has no scan "
+        f"of {names.tolist()}): use a split that keeps every class in training."
+    ]
+
+
+def leave_one_out(scans: AuditedScans) -> Answer:
+    """Classes are balanced, and every test set has one class."""
+    if not scans.classifying:
+        return NUMBERS
+    if not scans.folds:
+        return NO_FOLDS
+    y = scans.y
+    counts = np.unique(y, return_counts=True)[1]
+    single = all(len(np.unique(y[test])) == 1 for _, test in scans.folds)
+    tested = set(np.concatenate([y[test] for _, test in scans.folds]).tolist()) if single else set()
+    if not (single and len(counts) > 1 and counts.min() == counts.max() and len(tested) > 1):
+        return []
+    return [
+        "Classes are balanced and every test set holds one class, so training always has less "
+        "of the class that is tested, and noise scores below chance: leave one of each class "
+        f"out together, {option('cv', 'two-out')}."
+    ]

@@ -1,0 +1,102 @@
+"""What checks look at: scans, labels, groups, folds and all that else is known of each scan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.utils import get_tags
+
+from voxprior.images.findings import FEWEST_VOXELS
+from voxprior.validation.audit.finding import NotChecked
+
+# Whole-brain data are judged by this many voxels, evenly spaced: a leak shows in all of them.
+VOXELS_LOOKED_AT = 2000
+# Splits into more folds are judged by this many, evenly spaced.
+FOLDS_LOOKED_AT = 200
+FEW_VOXELS = NotChecked(f"fewer than {FEWEST_VOXELS} numbers per scan are not an image")
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedScans:
+    """All that an audit knows; `voxels` and `sampled` say `NotChecked` where there are none."""
+
+    estimator: Any
+    X: Any
+    y: np.ndarray
+    groups: np.ndarray | None
+    folds: Sequence
+    variables: Mapping[str, Any]
+    columns: Mapping[str, Any]
+    names: Sequence[str]
+
+    @cached_property
+    def classifying(self) -> bool:
+        """Whether labels are classes."""
+        return is_classifier(self.estimator)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """Class of each scan as a number; all 0 where the target is a number."""
+        if not self.classifying:
+            return np.zeros(len(self.y), dtype=int)
+        return np.unique(self.y, return_inverse=True)[1]
+
+    @cached_property
+    def group_codes(self) -> np.ndarray | None:
+        """Group of each scan as a number."""
+        return None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+
+    @cached_property
+    def matrix(self) -> np.ndarray | NotChecked:
+        """Rows of numbers (n, V) without the covariates that are the last columns of X."""
+        if get_tags(self.estimator).input_tags.pairwise:
+            return NotChecked("the estimator takes a Gram matrix")
+        if sparse.issparse(self.X):
+            return NotChecked("the scans are a sparse matrix")
+        matrix = self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X
+        if getattr(matrix, "ndim", 0) != 2 or matrix.dtype.kind not in "fiub":
+            return NotChecked("the scans are not a table of numbers")
+        params = self.estimator.get_params(deep=True)
+        covariates = [v for name, v in params.items() if name.split("__")[-1] == "n_covariates"]
+        return matrix[:, : matrix.shape[1] - sum(covariates)]
+
+    @cached_property
+    def voxels(self) -> np.ndarray | NotChecked:
+        """`matrix`, where it holds images."""
+        matrix = self.matrix
+        if not isinstance(matrix, NotChecked) and matrix.shape[1] < FEWEST_VOXELS:
+            return FEW_VOXELS
+        return matrix
+
+    @cached_property
+    def sampled(self) -> np.ndarray | NotChecked:
+        """Voxels that are looked at where not all need be, those that vary, as float64."""
+        if isinstance(self.matrix, NotChecked):
+            return self.matrix
+        few = spaced_columns(self.matrix, VOXELS_LOOKED_AT)
+        if not np.all(np.isfinite(few)):
+            return NotChecked("some voxels are NaN or infinite")
+        few = few[:, few.std(axis=0) > 0]
+        return few if few.shape[1] else NotChecked("no voxel varies between scans")
+
+    @cached_property
+    def judged_folds(self) -> list:
+        """The folds, or as many as are looked at."""
+        step = -(-len(self.folds) // FOLDS_LOOKED_AT) or 1
+        return [(np.asarray(train), np.asarray(test)) for train, test in self.folds[::step]]
+
+    def straddling(self, level: np.ndarray) -> float:
+        """Share of test scans, over folds, whose level is also that of a training scan."""
+        met = [np.isin(level[test], level[train]) for train, test in self.judged_folds]
+        return float(np.concatenate(met).mean()) if met else 0.0
+
+
+def spaced_columns(matrix: np.ndarray, n: int) -> np.ndarray:
+    """About n columns, evenly spaced, as float64."""
+    return np.asarray(matrix[:, :: max(1, matrix.shape[1] // n)], dtype=float)
