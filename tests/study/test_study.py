@@ -1,5 +1,6 @@
 """Many participants from Python: runs by name, each one alone, the group."""
 
+import json
 import shutil
 
 import pytest
@@ -108,3 +109,19 @@ def test_a_study_prints_on_one_line(bids, tmp_path):
     assert shown.startswith("Study('task-faces_space-")
     assert " participants, " in shown
     assert "\n" not in shown
+
+
+def test_maps_of_participants_and_of_the_group(bids, tmp_path, bare_report):
+    said = []
+    study = study_of(bids, tmp_path / "out", progress=said.append, mapping=True)
+    with pytest.warns(UserWarning, match="nothing can reach the level"):
+        study.decode_group()
+    study_of(bids, study.out, mapping=True, participants=["01"]).decode_participants()
+    assert any("signs flipped of whole maps: the smallest possible p is 0.25" in s for s in said)
+    group, name = tmp_path / "out" / "group", f"task-faces_space-{SPACE}_desc-logistic"
+    found = json.loads((group / f"{name}_map.json").read_text("utf-8"))
+    assert "mean difference of house and face over participants" in found["hypothesis"]
+    assert (group / f"{name}_stat-wherestatistic_statmap.nii.gz").exists()
+    assert (group / f"{name}_clusters.tsv").exists()
+    own = json.loads((tmp_path / "out/sub-01/func" / f"sub-01_{name}_map.json").read_text("utf-8"))
+    assert own["scheme"] == "labels exchanged among blocks within each group"

@@ -11,6 +11,7 @@ from voxprior.cli.decode import decode
 from voxprior.cli.demo import demo
 from voxprior.cli.errors import reported
 from voxprior.cli.families import families
+from voxprior.cli.map import map_
 from voxprior.cli.predict import predict
 from voxprior.cli.reproduce import reproduce
 
@@ -22,8 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, decode, predict, compare, reproduce, bids, families):
-    app.command(cls=ManyValues)(reported(with_groups(command)))
+for command in (demo, decode, predict, compare, map_, reproduce, bids, families):
+    app.command(command.__name__.rstrip("_"), cls=ManyValues)(reported(with_groups(command)))
 
 
 def _print_version(wanted: bool) -> None:

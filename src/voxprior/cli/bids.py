@@ -14,6 +14,7 @@ from voxprior.cli.arguments import names, parameters
 from voxprior.cli.options import (
     Config,
     Json,
+    Map,
     Model,
     Permutations,
     Preparation,
@@ -62,6 +63,7 @@ def bids(
         Path | None, typer.Option(help="Mask; if absent, where fMRIPrep's masks of all runs meet.")
     ] = None,
     permutations: Permutations = 0,
+    with_map: Map = False,
     model: Model = "sharing",
     config: Config = None,
     changes: Set = None,
@@ -92,6 +94,7 @@ def bids(
         cv=testing.split,
         allow=testing.allowed,
         permutations=permutations,
+        mapping=with_map,
         progress=say,
         model=model,
         mask=None if mask is None else str(mask),

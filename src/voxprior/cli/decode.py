@@ -1,6 +1,7 @@
 """``voxprior decode``: images and labels in; report, predictions, maps and a model out."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from voxprior.cli.inputs import read
 from voxprior.cli.options import (
     Config,
     Json,
+    Map,
     Model,
     Out,
     Permutations,
@@ -19,7 +21,7 @@ from voxprior.cli.options import (
     Testing,
     Trials,
 )
-from voxprior.cli.terminal import PlainConsole
+from voxprior.cli.terminal import PlainConsole, say
 from voxprior.output import FINISHED, Clock, output_folder
 
 
@@ -30,6 +32,7 @@ def decode(
     testing: Testing,
     out: Out,
     permutations: Permutations = 0,
+    with_map: Map = False,
     model: Model = "sharing",
     config: Config = None,
     changes: Set = None,
@@ -62,7 +65,8 @@ def decode(
         with clock.phase("reading images"):
             data = read(scans, trials, preparation)
         registry.check_kind(estimator, data.y, model)
-        done = testing.decoder(estimator).decode(
+        decoder = testing.decoder(estimator)
+        done = decoder.decode(
             data,
             cv=testing.split,
             allow=testing.allowed,
@@ -70,6 +74,7 @@ def decode(
             title=f"{model}: {_subject(data, scans.label)}",
             folder=folder / FINISHED,
             clock=clock,
+            mapping=_mapping(decoder) if with_map else None,
         )
         done.write(folder)
     found = done.summary()
@@ -77,6 +82,11 @@ def decode(
         print(json.dumps(found | {"folder": str(out)}, indent=1))
     else:
         _show(found, out / "report.html")
+
+
+def _mapping(decoder: Any) -> Callable[[Any], Any]:
+    """Make what tests the map; a level out of reach is told, and stops nothing."""
+    return lambda data: decoder.map(data, despite_floor=True, tell=say)
 
 
 def _subject(data: Any, label: str | None) -> str:
@@ -101,6 +111,8 @@ def _show(found: dict[str, Any], page: Path) -> None:
         shown = (decimals(score["value"]), limits, decimals(score["chance"]))
         table.add_row(name.replace("_", " "), *shown)
     console.print(table)
+    if "map" in found:
+        console.print(found["map"]["headline"])
     if found["headline"]["detail"]:
         console.print(found["headline"]["detail"])
     console.print(_audit(found["checks"]))

@@ -42,6 +42,26 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     return data
 
 
+def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
+    """Read maps without labels; a table may tell their groups."""
+    from voxprior.images import load_maps
+
+    refuse(scans, "label", "events", "volume_labels", because="are for scans with labels")
+    if scans.labels is None:
+        refuse(scans, "key", "groups", "covariates", because="need --labels")
+    return load_maps(
+        paired(scans.images) if scans.surface else scans.images,
+        table=scans.labels,
+        key=scans.key,
+        groups=scans.groups,
+        covariates=names(scans.covariates) or None,
+        unmatched=scans.unmatched,
+        mask=scans.mask,
+        mesh=mesh(scans.surface),
+        **preparation.settings(),
+    )
+
+
 def read_runs(
     runs: Any,
     events: list[str] | None,

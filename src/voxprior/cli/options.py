@@ -167,6 +167,12 @@ Out = Annotated[
         "--out", "-o", help="Output folder; voxprior's files in an older one are replaced."
     ),
 ]
+Map = Annotated[
+    bool,
+    typer.Option(
+        "--map", help="Also test where in the brain classes differ, as voxprior map does."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Permutations = Annotated[
     int,

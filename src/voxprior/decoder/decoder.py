@@ -10,36 +10,29 @@ also be taken by hand, with `voxprior.decoder.prepared`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, check_memory
+from sklearn.utils.validation import check_is_fitted
 
 from voxprior import modelfile
 from voxprior.decoder.comparison import Comparison
 from voxprior.decoder.decoding import Decoding, decode
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
-from voxprior.decoder.preparation import image_space, name_of, named, prepared, same_setting
+from voxprior.decoder.mapping import Mapped, map_data
+from voxprior.decoder.preparation import image_space, name_of, prepared
+from voxprior.decoder.reading import ImageReader
 from voxprior.decoder.rows import new_rows
-from voxprior.errors import InputError
-from voxprior.images import Dataset, ImageSpace, load_maps
+from voxprior.images import Dataset, ImageSpace
+from voxprior.mapping import MapTest
 from voxprior.output import Clock
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
-from voxprior.validation.run import check_jobs
-
-# Parameters of the constructor that say how images are read.
-READING = (
-    "mask", "mesh", "smoothing_fwhm", "detrend", "high_pass", "low_pass", "t_r", "standardize",
-    "scale", "resample",
-)  # fmt: skip
 
 
-class Decoder(BaseEstimator):
+class Decoder(ImageReader):
     """Decode brain images with any scikit-learn classifier or regressor.
 
     All that tests the decoder (`evaluate`, `permutation_test`, `learning_curve`, `compare`) reads
@@ -95,24 +88,10 @@ class Decoder(BaseEstimator):
     """
 
     def __init__(
-        self,
-        estimator=None,
-        *,
-        mask=None,
-        mesh=None,
-        smoothing_fwhm=None,
-        detrend=False,
-        high_pass=None,
-        low_pass=None,
-        t_r=None,
-        standardize="auto",
-        scale="auto",
-        resample=False,
-        memory=None,
-        n_jobs=1,
-        verbose=0,
-        random_state=0,
-    ):
+        self, estimator=None, *, mask=None, mesh=None, smoothing_fwhm=None, detrend=False,
+        high_pass=None, low_pass=None, t_r=None, standardize="auto", scale="auto", resample=False,
+        memory=None, n_jobs=1, verbose=0, random_state=0
+    ):  # fmt: skip
         self.estimator = estimator
         self.mask = mask
         self.mesh = mesh
@@ -162,37 +141,6 @@ class Decoder(BaseEstimator):
             self.classes_ = self.estimator_.classes_
             self.class_frequencies_ = np.array([np.mean(data.y == c) for c in self.classes_])
         return self
-
-    def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
-        """Read images with this decoder's settings; a Dataset gets what is given beside it."""
-        check_jobs(self.n_jobs)
-        if isinstance(images, Dataset):
-            self._refuse_reading_settings(images)
-            given = {"y": y, "groups": groups, "covariates": covariates}
-            return replace(images, **{k: v for k, v in given.items() if v is not None})
-        settings = {name: getattr(self, name) for name in READING}
-        load = check_memory(self.memory).cache(load_maps)
-        data = load(images, y, groups=groups, covariates=covariates, **settings)
-        return replace(data, settings=settings)
-
-    def _labelled(self, images, y, groups, covariates) -> Dataset:
-        named(self.estimator)  # a wrong name is refused before anything is read
-        data = self.read(images, y, groups, covariates)
-        if data.y is None:
-            raise InputError(
-                "The images have no labels", remedy="Give y, or a Dataset that has labels"
-            )
-        return data
-
-    def _refuse_reading_settings(self, data: Dataset) -> None:
-        used = data.settings or Decoder().get_params(deep=False)
-        set_here = [name for name in READING if not same_setting(getattr(self, name), used[name])]
-        if set_here:
-            raise InputError(
-                f"A Dataset is already read, so {', '.join(set_here)} would have no effect",
-                remedy="Read the images with this decoder, or give the same to load_runs or "
-                "load_maps and not to the decoder",
-            )
 
     # ------------------------------------------------------------------ predictions out
 
@@ -342,6 +290,32 @@ class Decoder(BaseEstimator):
         known = self._experiment(images, y, groups, covariates, cv, allow, None)
         return known.covariates(self.estimator)
 
+    # ------------------------------------------------------------------ where in the brain
+
+    def map_test(self, images, y=None, groups=None, covariates=None, **options) -> MapTest:
+        """Test every voxel against relabelled images; parameters are those of `map`."""
+        return self.map(images, y, groups, covariates, **options).test
+
+    def map(
+        self, images, y=None, groups=None, covariates=None, *, atlas=None, title=None,
+        despite_floor=False, **options
+    ) -> Mapped:  # fmt: skip
+        """Map where classes differ, whatever the model: as the command ``voxprior map`` does.
+
+        Parameters
+        ----------
+        images, y, groups, covariates
+            As in `fit`; without labels the mean of the images is tested against zero.
+        atlas : Atlas, optional
+            Names places in the tables, see `voxprior.mapping.read_atlas`.
+        title, despite_floor, **options
+            Heading of the page; whether to go on where the design cannot reach the level at all;
+            and as in `voxprior.mapping.map_test`: statistic, correction, level, ...
+        """
+        data = self.read(images, y, groups, covariates)
+        running = {"random_state": self.random_state, "progress": bool(self.verbose)} | options
+        return map_data(data, atlas, title, despite_floor=despite_floor, **running)
+
     def _experiment(self, images, y, groups, covariates, cv, allow, folder) -> Experiment:
         data = self._labelled(images, y, groups, covariates)
         running = {
@@ -356,7 +330,7 @@ class Decoder(BaseEstimator):
     def decode(
         self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), permutations=0,
         title=None, beside: Callable[[Result], list[dict[str, Any]]] | None = None, folder=None,
-        clock: Clock | None = None
+        clock: Clock | None = None, mapping: Callable[[Dataset], Mapped] | None = None
     ) -> Decoding:  # fmt: skip
         """Do what the command ``voxprior decode`` does: test, fit on all images, make the report.
 
@@ -372,6 +346,8 @@ class Decoder(BaseEstimator):
             Makes further tables for the report from the Result.
         clock : Clock, optional
             That has timed what came before.
+        mapping : callable, optional
+            Makes the map of the data for the report and the files, for instance `map`.
 
         Returns
         -------
@@ -379,7 +355,7 @@ class Decoder(BaseEstimator):
             Its `write` leaves report, predictions, maps and model in a folder.
         """
         known = self._experiment(images, y, groups, covariates, cv, allow, folder)
-        return decode(self, known, permutations, title, beside, clock or Clock())
+        return decode(self, known, permutations, title, beside, clock or Clock(), mapping)
 
     def generate_report(
         self, result: Result, title: str = "Decoding report", data: Dataset | None = None, **parts

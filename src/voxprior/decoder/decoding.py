@@ -34,6 +34,7 @@ from voxprior.validation.result import plain
 
 if TYPE_CHECKING:
     from voxprior.decoder.decoder import Decoder
+    from voxprior.decoder.mapping import Mapped
 
 
 class Naming(NamedTuple):
@@ -74,6 +75,8 @@ class Decoding:
         Of held-out scans.
     permutation : PermutationResult or None
         Of the first score, if it was asked for.
+    mapping : Mapped or None
+        Where in the brain classes differ, if it was asked for.
     report : Report
         The page.
     title : str
@@ -86,6 +89,7 @@ class Decoding:
     data: Dataset
     result: Result
     permutation: PermutationResult | None
+    mapping: Mapped | None
     report: Report
     title: str
     clock: Clock
@@ -97,6 +101,8 @@ class Decoding:
         found["decisions"] = list(self.data.decisions)
         if self.permutation is not None:
             found["permutation"] = plain(self.permutation.summary() | {"null": None})
+        if self.mapping is not None:
+            found["map"] = self.mapping.summary()
         return found
 
     def write(self, folder: Path, naming: Naming = PLAIN) -> None:
@@ -108,6 +114,8 @@ class Decoding:
         path = folder / naming.file("predictions.tsv")
         table.to_csv(path, sep="\t", index=False, float_format="%.6g")
         self._write_maps(folder, naming)
+        if self.mapping is not None:
+            self.mapping.write_maps(folder, naming, prefix="where ")
         self.decoder.save(folder / naming.file("model.skops"))
         self.result.to_json(folder / naming.file("result.json"))
         timed = {self.result.settings["estimator"]: self.result}
@@ -137,9 +145,13 @@ def decode(
     title: str | None,
     beside: Callable[[Result], list[dict[str, Any]]] | None,
     clock: Clock,
+    mapping: Callable[[Dataset], Mapped] | None = None,
 ) -> Decoding:
     """Test a decoder on held-out scans, fit it on all, and make the report."""
-    data, shown = known.data, bool(decoder.verbose)
+    data, shown, mapped = known.data, bool(decoder.verbose), None
+    if mapping is not None:
+        with clock.phase("testing the map", show=False):
+            mapped = mapping(data)
     with clock.phase("testing", show=False):
         result = whole(known.evaluate(decoder.estimator))
         tables = covariate_tables(data, result, known.cv, decoder.random_state)
@@ -154,8 +166,9 @@ def decode(
         title = title or f"{name_of(decoder.estimator)}: {subject(data)}"
         tables += beside(result) if beside else []
         parts = {"done": facts(data), "permutation": test, "beside": tables}
+        parts["where"] = None if mapped is None else mapped.where
         report = decoder.generate_report(result, title, data, **parts)
-    return Decoding(decoder, data, result, test, report, title, clock)
+    return Decoding(decoder, data, result, test, mapped, report, title, clock)
 
 
 # ---------------------------------------------------------------- in words and numbers

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from voxprior.mapping.design import choose_design
 from voxprior.mapping.exchange import choose_exchange
 from voxprior.mapping.relabelled import relabelled_values
 from voxprior.mapping.statistics import FEW, STATISTICS
-from voxprior.mapping.verdict import MapTest, floor_words, judge
+from voxprior.mapping.verdict import MapTest, floor_words, judge, reach_words
 from voxprior.space import VoxelSpace
 from voxprior.validation.run import progress_bar
 
@@ -50,6 +51,7 @@ def map_test(
     random_state: int = 0,
     progress: bool = False,
     despite_floor: bool = True,
+    tell: Callable[[str], None] | None = None,
 ) -> MapTest:
     """Test every voxel of a map against relabelled scans.
 
@@ -90,6 +92,8 @@ def map_test(
         Show a bar.
     despite_floor : bool
         Whether to go on, with a warning, where the design cannot reach the level at all.
+    tell : callable, optional
+        Called, before anything long, with a sentence on the relabellings and the smallest p.
 
     Returns
     -------
@@ -126,6 +130,8 @@ def map_test(
     design = choose_design(exchange, nuisance)
     if exchange.smallest_p > level:
         _tell_floor(floor_words(exchange, level), despite_floor)
+    if tell is not None:
+        tell(reach_words(exchange))
     name = statistic
     if statistic == "auto":
         name = "moderated" if design.df < FEW else "t"

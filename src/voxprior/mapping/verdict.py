@@ -36,7 +36,7 @@ from voxprior.mapping.statistics import (
     parametric_p,
 )
 
-__all__ = ["MapTest", "floor_words", "judge"]
+__all__ = ["MapTest", "floor_words", "judge", "reach_words"]
 
 
 class MapTest(NamedTuple):
@@ -69,9 +69,16 @@ class MapTest(NamedTuple):
         voxels = f"{int(self.significant.sum()):,} of {len(self.statistic):,} voxels significant"
         found = "" if self.control == "global" else f"{voxels} ({self.words()}), "
         return (
-            f"Map test by {STATISTICS[self.name].symbol}: {found}p of the whole map "
+            f"Map test by {self.symbol}: {found}p of the whole map "
             f"{self.p_global:.3g} (smallest possible {self.smallest_p:.3g}); {self.relabellings()}"
         )
+
+    @property
+    def symbol(self) -> str:
+        """What the values of the statistic are called: F instead of t for more classes."""
+        name = STATISTICS[self.name].symbol
+        several = self.effect.ndim > 1 and self.control == "strong"
+        return name.removesuffix("t") + "F" if several else name
 
     def words(self) -> str:
         """Name the correction and its level."""
@@ -188,6 +195,22 @@ def _notes(exchange: Exchange, design: Design, level: float) -> list[str]:
     if exchange.smallest_p > level:
         notes.append(floor_words(exchange, level))
     return notes
+
+
+def reach_words(exchange: Exchange) -> str:
+    """Say what relabellings there are, and how small p can get.
+
+    >>> from voxprior.mapping.exchange import choose_exchange
+    >>> print(reach_words(choose_exchange(None, n=8)))
+    All 256 relabellings, signs flipped of whole maps: the smallest possible p is 0.0078.
+    """
+    number = f"All {len(exchange.targets):,}"
+    if not exchange.exact:
+        number = f"{len(exchange.targets) - 1:,} random"
+    return (
+        f"{number} relabellings, {exchange.statement}: the smallest possible p is "
+        f"{exchange.smallest_p:.2g}."
+    )
 
 
 def floor_words(exchange: Exchange, level: float) -> str:

@@ -29,15 +29,30 @@ def render(summary: dict[str, Any]) -> str:
     str
         A complete HTML document.
     """
-    template = files("voxprior.report") / "template"
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    page = environment.from_string((template / "page.html").read_text("utf-8"))
-    return page.render(
+    return fill(
+        "page.html",
         s=summary,
-        css=(template / "page.css").read_text("utf-8"),
-        js=(template / "page.js").read_text("utf-8"),
+        css=template("page.css"),
+        js=template("page.js"),
         data=_embedded(summary),
+        where=where_section(summary.get("where")),
     )
+
+
+def where_section(where: dict[str, Any] | None) -> str:
+    """HTML of the section on where classes differ; nothing where no map was tested."""
+    return "" if where is None else fill("where.html", w=where)
+
+
+def fill(name: str, **values: Any) -> str:
+    """Fill a template; values are escaped unless it says that they are HTML."""
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(template(name)).render(**values)
+
+
+def template(name: str) -> str:
+    """Text of a file that pages are made of."""
+    return (files("voxprior.report") / "template" / name).read_text("utf-8")
 
 
 def _embedded(summary: dict[str, Any]) -> str:

@@ -47,6 +47,7 @@ def summarize(
     beside: Sequence[Mapping[str, Any]] = (),
     learning: LearningCurve | None = None,
     caution: str = "",
+    where: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Say in plain types what was done and what came out.
 
@@ -74,6 +75,8 @@ def summarize(
         Scores by training scans per class.
     caution : str
         What to keep in mind when reading the scores, in a sentence below them.
+    where : dict, optional
+        Where classes differ, see `voxprior.report.where.where_summary`.
     """
     facts = gather_facts(result, done, permutation)
     scores = scores_of(result)
@@ -88,6 +91,7 @@ def summarize(
         "checks": [check.to_dict() for check in result.checks],
         "predictions": _predictions(result, names),
         "maps": list(maps),
+        "where": where,
         "done": fact_tables(facts),
         "methods": methods_paragraph(result, facts, scores[0], permutation),
         "classes": [], "priors": [], "probabilities": [], "truth": [], "confusion": [],

@@ -24,11 +24,13 @@ from voxprior import __version__
 from voxprior.decoder import Decoder, Decoding, Naming
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.decoding import subject
+from voxprior.decoder.mapping import Mapped, map_data, map_participants
 from voxprior.decoder.preparation import DEFAULT, name_of
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
 from voxprior.output import FINISHED, Clock, is_log, output_files
+from voxprior.report.where import headline
 from voxprior.study.derivatives import Run, find_derivatives, find_runs, find_subjects
 from voxprior.validation import Result, chance_level
 from voxprior.validation.result import plain, score_predictions, write_whole
@@ -56,6 +58,9 @@ class Study:
         Keywords of `voxprior.images.load_runs`: conditions, delay, confounds, smoothing_fwhm, ...
     cv, allow, permutations
         As in `Decoder.decode`.
+    mapping : bool
+        Whether to test where in the brain classes differ: of each participant over runs, of the
+        group over participants.
     progress : callable or None
         Called with a line on each participant.
 
@@ -76,6 +81,7 @@ class Study:
     cv: Any = None
     allow: Sequence[str] = ()
     permutations: int = 0
+    mapping: bool = False
     progress: Callable[[str], None] | None = None
 
     @classmethod
@@ -92,6 +98,7 @@ class Study:
         cv: Any = None,
         allow: Sequence[str] = (),
         permutations: int = 0,
+        mapping: bool = False,
         progress: Callable[[str], None] | None = None,
         model: str | None = None,
         **reading: Any,
@@ -116,7 +123,7 @@ class Study:
             Labels; all if absent.
         model : str, optional
             What the model is called; its name in the registry by default.
-        cv, allow, permutations, progress, **reading
+        cv, allow, permutations, mapping, progress, **reading
             As in the class.
         """
         bids = Path(bids)
@@ -127,6 +134,7 @@ class Study:
         model = model or name_of(decoder.estimator)
         name = f"task-{task}_space-{space.replace(':', '_')}_desc-{model.replace('-', '')}"
         settings: dict[str, Any] = {"cv": cv, "allow": allow, "permutations": permutations}
+        settings["mapping"] = mapping
         return cls(runs, Path(out), name, model, decoder, reading, progress=progress, **settings)
 
     def __repr__(self) -> str:
@@ -186,6 +194,7 @@ class Study:
         runs: list[Run],
         title: str,
         groups: list[str] | None = None,
+        mapping: Callable[..., Mapped] = map_data,
         beside: Callable[[Result], list[dict[str, Any]]] | None = None,
         write_more: Callable[[Result, Path], None] | None = None,
     ) -> Result:
@@ -206,12 +215,23 @@ class Study:
                 beside=beside,
                 folder=work / FINISHED,
                 clock=clock,
+                mapping=self._mapping(mapping),
             )
             done.write(work, naming)
             if write_more is not None:
                 write_more(done.result, work)
             (work / sign).write_text(json.dumps(self.settings(runs), indent=1), "utf-8")
         return done.result
+
+    def _mapping(self, test: Callable[..., Mapped]) -> Callable[[Dataset], Mapped] | None:
+        """Make what tests the map of a data set, if that is wanted."""
+
+        def mapped(data: Dataset) -> Mapped:
+            found = test(data, random_state=self.decoder.random_state, tell=self._tell)
+            self._tell(headline(found.test))
+            return found
+
+        return mapped if self.mapping else None
 
     def settings(self, runs: list[Run]) -> dict[str, Any]:
         """All that decides the outcome, in JSON's types; equal settings, equal outcome."""
@@ -227,6 +247,7 @@ class Study:
                 "Split": _readable(self.cv),
                 "Allow": list(self.allow),
                 "Permutations": self.permutations,
+                "Map": self.mapping,
                 "Seed": self.decoder.random_state,
                 "Model": self.model,
                 "Parameters": {k: repr(v) for k, v in sorted(parameters.items())},
@@ -278,6 +299,7 @@ class Study:
             [run for of_one in self.runs.values() for run in of_one],
             title=f"{len(self.runs)} participants",
             groups=[f"sub-{label}" for label, of_one in self.runs.items() for _ in of_one],
+            mapping=map_participants,
             beside=lambda result: [_as_table(self.second_level(result))],
             write_more=lambda result, work: _write_tests(
                 self.second_level(result), work, naming.file("secondlevel")

@@ -1,0 +1,62 @@
+"""Reading images with the settings of a decoder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_memory
+
+from voxprior.decoder.preparation import named, same_setting
+from voxprior.errors import InputError
+from voxprior.images import Dataset, load_maps
+from voxprior.validation.run import check_jobs
+
+# Parameters of the constructor that say how images are read.
+READING = (
+    "mask", "mesh", "smoothing_fwhm", "detrend", "high_pass", "low_pass", "t_r", "standardize",
+    "scale", "resample",
+)  # fmt: skip
+
+
+class ImageReader(BaseEstimator):
+    """What a decoder reads images by: its parameters that `READING` names, and where to keep them.
+
+    `Decoder` has these parameters in its constructor and documents them.
+    """
+
+    estimator: Any
+    memory: Any
+    n_jobs: int
+
+    def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
+        """Read images with this decoder's settings; a Dataset gets what is given beside it."""
+        check_jobs(self.n_jobs)
+        if isinstance(images, Dataset):
+            self._refuse_reading_settings(images)
+            given = {"y": y, "groups": groups, "covariates": covariates}
+            return replace(images, **{k: v for k, v in given.items() if v is not None})
+        settings = {name: getattr(self, name) for name in READING}
+        load = check_memory(self.memory).cache(load_maps)
+        data = load(images, y, groups=groups, covariates=covariates, **settings)
+        return replace(data, settings=settings)
+
+    def _labelled(self, images, y, groups, covariates) -> Dataset:
+        named(self.estimator)  # a wrong name is refused before anything is read
+        data = self.read(images, y, groups, covariates)
+        if data.y is None:
+            raise InputError(
+                "The images have no labels", remedy="Give y, or a Dataset that has labels"
+            )
+        return data
+
+    def _refuse_reading_settings(self, data: Dataset) -> None:
+        used = data.settings or type(self)().get_params(deep=False)
+        set_here = [name for name in READING if not same_setting(getattr(self, name), used[name])]
+        if set_here:
+            raise InputError(
+                f"A Dataset is already read, so {', '.join(set_here)} would have no effect",
+                remedy="Read the images with this decoder, or give the same to load_runs or "
+                "load_maps and not to the decoder",
+            )

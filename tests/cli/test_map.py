@@ -1,0 +1,165 @@
+"""`voxprior map`, `decode --map`: files, words, and what is refused in one line."""
+
+import json
+
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.conftest import AFFINE, SHAPE, save
+
+INSIDE = np.ones(SHAPE, dtype="i2")
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """Eight runs of one map per class; b is above a in the first slab, named by an atlas."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for run in range(8):
+        for label in "ab":
+            values = rng.normal(size=SHAPE) + run
+            values[0] += 5.0 * (label == "b")
+            name = f"run-{run}_{label}.nii.gz"
+            save(values.astype("f4"), tmp_path / "maps" / name)
+            side = {"site": "north" if label == "a" else "south", "age": 30.5 + len(rows)}
+            rows.append({"file": name, "label": label, "run": f"r{run}"} | side)
+    table = tmp_path / "labels.tsv"
+    pd.DataFrame(rows).to_csv(table, sep="\t", index=False)
+    numbers = INSIDE.copy()
+    numbers[0] = 2
+    save(INSIDE, tmp_path / "mask.nii.gz")
+    save(numbers, tmp_path / "atlas.nii.gz")
+    names = pd.DataFrame({"index": [1, 2], "name": ["rest", "slab"]})
+    names.to_csv(tmp_path / "atlas.tsv", sep="\t", index=False)
+    return tmp_path
+
+
+def command(pairs, *more):
+    images = sorted((pairs / "maps").iterdir())
+    given = ["--labels", pairs / "labels.tsv", "--mask", pairs / "mask.nii.gz"]
+    return ["map", *images, *given, "--out", pairs / "out", *more]
+
+
+def test_files_tables_and_page(run_json, pairs):
+    atlas = ["--atlas", pairs / "atlas.nii.gz", "--atlas-labels", pairs / "atlas.tsv"]
+    found = run_json(*command(pairs, "--groups", "run", *atlas))
+    out = pairs / "out"
+    assert {p.name for p in out.iterdir()} == {
+        "report.html",
+        "map.json",
+        "clusters.tsv",
+        "peaks.tsv",
+        "maps",
+        "manifest.json",
+        "run.json",
+    }
+    written = json.loads((out / "map.json").read_text("utf-8"))
+    assert written == {k: v for k, v in found.items() if k != "folder"}
+    assert found["smallest_p"] == 2 / 256
+    assert found["clusters"][0]["region"] == "slab"
+    maps = {p.name.split(".")[0]: nibabel.load(p).get_fdata() for p in (out / "maps").iterdir()}
+    assert set(maps) == {"statistic", "effect", "logp", "significant"}
+    assert maps["effect"][0].mean() == pytest.approx(5, abs=1)
+    kept = maps["significant"] != 0
+    assert kept[0].mean() > 0.8
+    assert kept.sum() == found["significant"] == sum(c["voxels"] for c in found["clusters"])
+    np.testing.assert_allclose(kept, maps["logp"] >= -np.log10(0.05))
+    np.testing.assert_allclose(nibabel.load(out / "maps" / "logp.nii.gz").affine, AFFINE)
+    page = (out / "report.html").read_text("utf-8")
+    assert "the means of b and a differ" in page
+    assert "slab" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    peaks = pd.read_csv(out / "peaks.tsv", sep="\t")
+    assert peaks["region"][0] == "slab"
+
+
+def test_what_people_read(run, pairs):
+    result = run(*command(pairs, "--groups", "run", "--statistic", "tfce"))
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.output.split())
+    assert "All 256 relabellings, labels exchanged among scans within each group" in told
+    assert "borders say little" in told
+    assert "Report:" in told
+
+
+@pytest.mark.parametrize("statistic", ["pattern", "cluster"])
+def test_other_statistics(run_json, pairs, statistic):
+    found = run_json(*command(pairs, "--groups", "run", "--statistic", statistic))
+    names = {p.name for p in (pairs / "out" / "maps").iterdir()}
+    if statistic == "pattern":
+        assert names == {"statistic.nii.gz", "effect.nii.gz"}
+        assert found["significant"] == 0
+        assert "nothing of single voxels" in found["hypothesis"]
+    else:
+        assert "logp.nii.gz" in names
+
+
+def test_one_sample_and_its_words(run_json, run, pairs):
+    images = sorted((pairs / "maps").glob("*_b.nii.gz"))
+    out = pairs / "zero"
+    found = run_json("map", *images, "--mask", pairs / "mask.nii.gz", "--one-sample", "-o", out)
+    assert "mean of the maps is not zero" in found["hypothesis"]
+    assert found["n_distinct"] == 2**8
+    table = ["--labels", pairs / "labels.tsv", "--unmatched", "drop"]
+    given = ["map", *images, *table, "--one-sample", "--covariates", "age", "-o", out]
+    adjusted = run_json(*given, "--mask", pairs / "mask.nii.gz")
+    assert any("approximate" in note for note in adjusted["notes"])
+
+
+def test_numbers(run_json, pairs):
+    found = run_json(*command(pairs, "--label", "age", "--permutations", "50"))
+    assert "number" in found["hypothesis"]
+    assert found["n_relabellings"] == 50
+
+
+def test_a_design_that_cannot_reach_the_level(refused, run_json, pairs):
+    images = [p for p in sorted((pairs / "maps").iterdir()) if p.name < "run-5"]
+    given = ["map", *images, "--labels", pairs / "labels.tsv", "--groups", "run"]
+    given += ["--mask", pairs / "mask.nii.gz", "--unmatched", "drop", "--out", pairs / "out"]
+    line = refused(*given)
+    assert "6 such groups would suffice" in line
+    assert "--despite-floor" in line
+    assert not (pairs / "out").exists()
+    found = run_json(*given, "--despite-floor")
+    assert found["significant"] == 0
+    assert "No p below 0.062" in found["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--statistic", "z"], "--statistic z is not known"),
+        (["--level", "2"], "--level 2.0 is not a level"),
+        (["--correction", "fdr", "--statistic", "tfce"], "--correction fdr is for single voxels"),
+        (["--atlas-labels", "x.tsv"], "without --atlas"),
+        (["--groups", "site", "--scheme", "free"], "nested in groups"),
+        (["--one-sample", "--label", "label"], "are for scans with labels"),
+    ],
+)
+def test_bad_options_are_told_in_one_line(refused, pairs, more, told):
+    assert told in refused(*command(pairs, *more))
+    assert not (pairs / "out").exists()
+
+
+def test_a_mask_without_voxels_and_another_grid(refused, pairs):
+    save(INSIDE * 0, pairs / "empty.nii.gz")
+    images = sorted((pairs / "maps").iterdir())
+    given = ["map", *images, "--labels", pairs / "labels.tsv", "--out", pairs / "out"]
+    assert "mask" in refused(*given, "--mask", pairs / "empty.nii.gz")
+    save(np.ones((2, 2, 2), dtype="i2"), pairs / "other.nii.gz")
+    line = refused(*command(pairs, "--groups", "run", "--atlas", pairs / "other.nii.gz"))
+    assert "other.nii.gz" in line
+
+
+def test_decode_adds_the_map_to_its_report(run_json, pairs):
+    images = sorted((pairs / "maps").iterdir())
+    given = ["--labels", pairs / "labels.tsv", "--groups", "run", "--mask", pairs / "mask.nii.gz"]
+    out = pairs / "decoded"
+    found = run_json("decode", *images, *given, "--model", "logistic", "--map", "--out", out)
+    assert found["map"]["significant"] > 5
+    page = (out / "report.html").read_text("utf-8")
+    assert "Where classes differ" in page
+    assert 'href="#where"' in page
+    assert (out / "maps" / "where-significant.nii.gz").exists()
+    assert (out / "clusters.tsv").exists()
