@@ -12,6 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from voxprior import GPClassifier
 from voxprior.decision import (
     CombinedClassifier,
     combine_mean,
@@ -19,6 +20,7 @@ from voxprior.decision import (
     evidence_weights,
     log_loss_weights,
 )
+from voxprior.errors import InputError
 
 BOTH = [("nb", GaussianNB()), ("logistic", LogisticRegression())]
 
@@ -151,3 +153,40 @@ class TestEstimator:
     def test_needs_probabilities(self, data):
         with pytest.raises(TypeError, match="predict_proba"):
             CombinedClassifier([("svm", LinearSVC())]).fit(*data)
+
+
+class TestEvidence:
+    """An evidence is the probability of all labels; other numbers do not weigh models."""
+
+    @pytest.fixture
+    def three(self, rng):
+        y = np.tile(["a", "b", "c"], 6)
+        return rng.normal(size=(18, 5)) + 2 * (np.unique(y, return_inverse=True)[1])[:, None], y
+
+    def test_one_against_the_rest_is_refused(self, three):
+        pair = [("linear", GPClassifier()), ("rbf", GPClassifier("rbf"))]
+        with pytest.raises(InputError, match="one for each class against the rest") as refusal:
+            CombinedClassifier(pair, weights="evidence").fit(*three)
+        assert "weights='left_out'" in str(refusal.value)
+        weights = CombinedClassifier(pair, weights="left_out").fit(*three).weights_
+        scores = [model.fit(*three).left_out_log_score_ for _, model in pair]
+        np.testing.assert_allclose(weights, evidence_weights(scores), rtol=1e-6)
+
+    def test_models_of_the_labels_as_a_whole_are_weighed(self, three):
+        pair = [
+            ("multinomial", GPClassifier(multiclass="multinomial")),
+            ("softmax", GPClassifier(inference="laplace")),
+        ]
+        weights = CombinedClassifier(pair, weights="evidence").fit(*three).weights_
+        evidences = [model.fit(*three).log_evidence_ for _, model in pair]
+        np.testing.assert_allclose(weights, evidence_weights(evidences), rtol=1e-6)
+
+    @pytest.mark.parametrize("value", [np.nan, -np.inf, np.array([-1.0, -2.0])])
+    def test_other_numbers_are_refused(self, data, value):
+        pair = [("a", Evident(-3.0)), ("b", Evident(value))]
+        with pytest.raises(InputError, match="evidence of the labels as a whole"):
+            CombinedClassifier(pair, weights="evidence").fit(*data)
+
+    def test_models_without_a_score_are_refused(self, data):
+        with pytest.raises(InputError, match="GaussianNB, which has none"):
+            CombinedClassifier([("nb", GaussianNB())], weights="left_out").fit(*data)

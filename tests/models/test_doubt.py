@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
+from sklearn.base import clone
 
-from voxprior import RVMClassifier
+from voxprior import GPClassifier, InverseTreeClassifier, RVMClassifier
 from voxprior.errors import InputError
 from voxprior.models.doubt import (
+    Doubt,
     balanced_folds,
     check_beta,
     doubt_posterior,
@@ -125,6 +127,41 @@ def test_learned_from_refits_by_hand(rng):
     np.testing.assert_allclose(fitted.predict_proba(X), doubted(plain, expected), rtol=1e-9)
     kernel = RVMClassifier(kernel="precomputed").fit(X @ X.T, codes)
     np.testing.assert_allclose(kernel.doubt_["strength"], doubt.strength, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RVMClassifier(),
+        GPClassifier(optimize=False, doubt=(2, 1)),
+        GPClassifier(["linear", "rbf"], optimize=False, doubt=[2, 1.5]),
+        InverseTreeClassifier(n_permutations=3, doubt=(2, 1)),
+    ],
+)
+def test_families_average_over_what_held_out_scans_said(rng, model):
+    X, y = rng.normal(size=(8, 30)), np.array(["a", "b"] * 4)
+    X[y == "b", :10] += 2
+    fitted = clone(model).fit(X, y)
+    plain = clone(model).set_params(doubt=None).fit(X, y)
+    assert plain.doubt_ is None
+    expected = doubted(plain.predict_log_proba(X), Doubt(**fitted.doubt_))
+    np.testing.assert_allclose(fitted.predict_proba(X), expected, rtol=1e-7)
+    beta = tuple(map(float, model.doubt))
+    doubt = learn_doubt(model, X, np.array([0, 1] * 4), beta)
+    np.testing.assert_allclose(doubt.strength, fitted.doubt_["strength"], rtol=1e-7)
+    assert (fitted.predict(X) == plain.predict(X)).all()
+
+
+def test_kernels_side_by_side_are_cut_as_voxels_are(rng):
+    X, codes = rng.normal(size=(8, 20)), np.array([0, 1] * 4)
+    parts = [X[:, :10], X[:, 10:]]
+    G = np.hstack([part @ part.T for part in parts])
+    given = GPClassifier(["precomputed"] * 2, optimize=False, doubt=(2, 1)).fit(G, codes)
+    regions = np.arange(20) // 10
+    voxels = GPClassifier(regions=regions, optimize=False, doubt=(2, 1)).fit(X, codes)
+    np.testing.assert_allclose(
+        given.doubt_["strength"], voxels.doubt_["strength"], rtol=0.02, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("doubt", [(1,), (0, 1), (2, -1), ("a", 1), (np.inf, 1), (1, 2, 3)])

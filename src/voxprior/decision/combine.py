@@ -8,9 +8,12 @@ multiply, and the prior p, which every π_k contains, counts once instead of K t
 
     evidence   w_k ∝ exp(log evidence of model k)                                          (3)
     log-loss   w_k ∝ exp(Σ_i log π_k(y_i)), i over scans held out in training              (4)
+    left out   the same sum, where a model has it from its own posterior without a refit
 
-so that (1) with (3) is Bayesian model averaging and with (4) its held-out counterpart. Both sum
-to 1.
+so that (1) with (3) is Bayesian model averaging and with (4) its held-out counterpart. All sum
+to 1. An evidence is the probability of all labels, so the model must be one of the labels as a
+whole: classes fitted each against the rest are C models of yes and no, which give probability to
+scans of two classes and of none, and the sum of their log-evidences weighs nothing.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -92,9 +95,10 @@ class CombinedClassifier(ClassifierMixin, _BaseComposition):
         What to combine; all with predict_proba.
     rule : {"mean", "product"}, default="mean"
         Equation (1) or (2).
-    weights : None, array of shape (K,), "evidence" or "log_loss", default=None
+    weights : None, array of shape (K,), "evidence", "left_out" or "log_loss", default=None
         None: equal (1/K for the mean, 1 for the product). "evidence" reads ``log_evidence_`` of the
-        fitted classifiers, "log_loss" holds scans out inside the training data.
+        fitted classifiers, "left_out" their ``left_out_log_score_``, "log_loss" holds scans out
+        inside the training data.
     cv : int, splitter or None, default=None
         Split for "log_loss", as in `TemperatureCalibrated`.
 
@@ -198,6 +202,8 @@ class CombinedClassifier(ClassifierMixin, _BaseComposition):
             return _check_weights(self.weights, n_models)
         if self.weights == "evidence":
             return evidence_weights([_evidence(m) for m in self.estimators_])
+        if self.weights == "left_out":
+            return evidence_weights([_left_out_score(m) for m in self.estimators_])
         if self.weights == "log_loss":
             losses = [
                 held_out_log_loss(
@@ -213,7 +219,7 @@ class CombinedClassifier(ClassifierMixin, _BaseComposition):
             return log_loss_weights(losses, len(y))
         raise InputError(
             f"{option('weights', self.weights)} is not known",
-            expected="None, numbers, 'evidence' or 'log_loss'",
+            expected="None, numbers, 'evidence', 'left_out' or 'log_loss'",
         )
 
     def predict_proba(self, X) -> np.ndarray:
@@ -238,11 +244,27 @@ def held_out_log_loss(estimator, X, y, groups=None, cv=None, fit_params=None) ->
 
 
 def _evidence(model) -> float:
+    """Log evidence of the labels as a whole; several numbers, or one per class, are not that."""
     value = getattr(model, "log_evidence_", None)
+    if value is not None and np.ndim(value) == 0 and np.isfinite(value):
+        return float(value)
+    got = "none" if value is None else repr(value)
+    if hasattr(model, "log_evidences_"):
+        got = "one for each class against the rest"
+    raise InputError(
+        f"{option('weights', 'evidence')} cannot be used",
+        expected="classifiers with an evidence of the labels as a whole, log_evidence_",
+        got=f"{type(model).__name__} with {got}",
+        remedy=f"Use {option('weights', 'left_out')} or {option('weights', 'log_loss')}",
+    )
+
+
+def _left_out_score(model) -> float:
+    value = getattr(model, "left_out_log_score_", None)
     if value is None:
         raise InputError(
-            f"{option('weights', 'evidence')} cannot be used",
-            expected="classifiers with log_evidence_",
+            f"{option('weights', 'left_out')} cannot be used",
+            expected="classifiers with left_out_log_score_",
             got=f"{type(model).__name__}, which has none",
             remedy=f"Use {option('weights', 'log_loss')}",
         )

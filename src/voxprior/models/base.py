@@ -56,6 +56,10 @@ class VoxelEstimator(BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, dtype=self._scan_dtype, reset=False)
 
+    def _part(self, X: Any, rows: NDArray, trained: NDArray) -> Any:
+        """Scans `rows` of X as a model trained on the scans `trained` takes them."""
+        return X[rows]
+
     def _n_voxels(self) -> int:
         """V, the voxels of the space; without one every feature is a voxel of its own."""
         space = getattr(self, "space", None)

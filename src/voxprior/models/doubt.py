@@ -39,11 +39,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
-from sklearn.utils import get_tags
 
 from voxprior.algebra import floored_log
 from voxprior.errors import InputError, option
-from voxprior.models.base import class_prior
+from voxprior.models.base import VoxelModel, class_prior
 
 LOG_T = np.linspace(-4.0, 4.0, 41)
 W = np.linspace(0.025, 0.975, 20)
@@ -154,21 +153,14 @@ def balanced_folds(codes: NDArray) -> list[NDArray[np.intp]]:
     return [np.concatenate([scans[k::n_folds] for scans in members]) for k in range(n_folds)]
 
 
-def refit_without(model: Any, X: Any, y: NDArray, test: NDArray) -> tuple[Any, Any]:
-    """A copy of the model fitted to the other scans, and the scans `test` as it takes them.
-
-    Of a kernel matrix (or several side by side) the columns of the other scans are kept.
-    """
+def refit_without(model: VoxelModel, X: Any, y: NDArray, test: NDArray) -> tuple[Any, Any]:
+    """A copy of the model fitted to the other scans, and the scans `test` as it takes them."""
     train = np.setdiff1d(np.arange(len(y)), test)
-    if not get_tags(model).input_tags.pairwise:
-        return clone(model).fit(X[train], y[train]), X[test]
-    kernels = np.split(np.asarray(X), X.shape[1] // len(y), axis=1)
-    own = np.hstack([kernel[np.ix_(train, train)] for kernel in kernels])
-    across = np.hstack([kernel[np.ix_(test, train)] for kernel in kernels])
-    return clone(model).fit(own, y[train]), across
+    fitted = clone(model).fit(model._part(X, train, train), y[train])
+    return fitted, model._part(X, test, train)
 
 
-def learn_doubt(model: Any, X: Any, codes: NDArray, beta: tuple[float, float]) -> Doubt:
+def learn_doubt(model: VoxelModel, X: Any, codes: NDArray, beta: tuple[float, float]) -> Doubt:
     """Doubt of a classifier, refitted without the scans of every fold in turn.
 
     Parameters

@@ -7,7 +7,10 @@
 | regression (Rasmussen & Williams, Alg. 2.1) | `regression` |
 | Laplace's method: binary (3.1, 3.2), softmax (3.3, 3.4) | `laplace` |
 | expectation propagation (3.5, 3.6) | `ep` |
-| class probabilities; the weight of unseen variance | `prediction` |
+| the same for C classes behind one multinomial probit | `ep_multinomial` |
+| class probabilities | `prediction` |
+| scans left out without a refit: score, weight of unseen variance, power | `left_out` |
+| which problems C classes are | `class_processes` |
 | evidence and its optimisation (section 5.4) | `evidence` |
 | relevance vectors: EM and MacKay (Tipping 2001) | `rvm_em` |
 | relevance vectors: fast sequential (Tipping & Faul 2003) | `rvm_sequential` |

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from voxprior.errors import InputError, option
 from voxprior.models.base import FLOATS, VoxelModel
@@ -25,7 +25,6 @@ from voxprior.models.gaussian.covariance import (
     KERNEL_NAMES,
     Kernel,
     covariance,
-    n_parameters,
     scale_positions,
     variance,
 )
@@ -46,6 +45,7 @@ LINEAR = ("linear", "precomputed")
 # Log scales tried before climbing: a start at s ≪ 1 may sit on the plateau where f = 0. Where
 # voxels outnumber scans by far, classes are separable and the evidence is flat from about 5 on.
 SCALE_SHIFTS = (0.0, 3.0, 5.0)
+ALL = slice(None)
 # Asymmetry and negative eigenvalues of a given kernel that are taken for rounding, relative.
 KERNEL_TOLERANCE = 1e-6
 
@@ -75,7 +75,7 @@ class GramModel(VoxelModel):
 
     def _kernels(self) -> list[Kernel]:
         """The terms of the covariance, one per Gram matrix."""
-        names = [self.kernel] if isinstance(self.kernel, str) else list(self.kernel)
+        names = [name for part in self._kernel_parts() for name in part]
         unknown = [name for name in names if name not in KERNEL_NAMES]
         if unknown or not names:
             raise InputError(
@@ -100,6 +100,17 @@ class GramModel(VoxelModel):
                     got=f"{len(names)} kernels",
                 )
         return [Kernel(name, float(self.offset), int(self.degree)) for name in names]
+
+    def _kernel_parts(self) -> list[list[str]]:
+        """Names of kernels: one list for all classes, or one per class in the order given."""
+        if not isinstance(self.kernel, dict):
+            return [[self.kernel] if isinstance(self.kernel, str) else list(self.kernel)]
+        if self.regions is not None:
+            raise InputError(
+                f"{option('kernel')} by class cannot be used with {option('regions')}",
+                remedy="Give precomputed kernels of the regions, side by side",
+            )
+        return [[one] if isinstance(one, str) else list(one) for one in self.kernel.values()]
 
     def _columns(self) -> list[np.ndarray | None]:
         """Features of each kernel; None is all of them."""
@@ -153,6 +164,8 @@ class GramModel(VoxelModel):
         """Gram matrices (M, n, n) of the training scans, centred and scaled."""
         if self._precomputed:
             grams = self._given_grams(X)
+        elif self.regions is None:
+            grams = [gram_matrix(X)] * len(self._kernels())
         else:
             grams = [gram_matrix(X, columns) for columns in self._columns()]
         self._refuse_infinite(X, np.array([np.diag(gram) for gram in grams]))
@@ -169,6 +182,13 @@ class GramModel(VoxelModel):
     def _scale(self, gram: np.ndarray) -> float:
         mean = float(np.trace(gram)) / len(gram)
         return mean if self.normalize and mean > 0 else 1.0
+
+    def _part(self, X: Any, rows: np.ndarray, trained: np.ndarray) -> Any:
+        """Scans, or of given kernels side by side the rows and the columns of the trained."""
+        if not self._precomputed:
+            return X[rows]
+        kernels = np.split(np.asarray(X), len(self._kernels()), axis=1)
+        return np.hstack([kernel[np.ix_(rows, trained)] for kernel in kernels])
 
     def _given_grams(self, X: Any) -> list[np.ndarray]:
         n, n_kernels = X.shape[0], len(self._kernels())
@@ -196,6 +216,8 @@ class GramModel(VoxelModel):
         """
         if self._precomputed:
             crosses = self._given_crosses(X, diagonal)
+        elif self.regions is None:
+            crosses = [cross_gram(X, self.X_fit_)] * len(self._kernels())
         else:
             crosses = [cross_gram(X, self.X_fit_, columns) for columns in self._columns()]
         self._refuse_infinite(X, np.array([cross.squared_norms for cross in crosses]))
@@ -256,6 +278,20 @@ class GaussianProcess(GramModel):
                 )
         return grams
 
+    @staticmethod
+    def _group_labels(groups: Any, n_scans: int) -> np.ndarray | None:
+        """Groups (n,) of the training scans, or None where every scan is its own."""
+        if groups is None:
+            return None
+        labels = column_or_1d(groups)
+        if len(labels) != n_scans:
+            raise InputError(
+                f"{option('groups')} cannot be used",
+                expected=f"the group of each of {n_scans} scans",
+                got=str(len(labels)),
+            )
+        return np.unique(labels, return_inverse=True)[1]
+
     def _start(self, n_parameters: int) -> np.ndarray:
         if self.theta is None:
             return np.zeros(n_parameters)
@@ -278,7 +314,13 @@ class GaussianProcess(GramModel):
             )
         return limits
 
-    def _climb(self, evidence: Evidence, start: np.ndarray, center: float = 0.0) -> Optimum:
+    def _climb(
+        self,
+        evidence: Any,
+        start: np.ndarray,
+        center: float = 0.0,
+        hyperprior: float | None = None,
+    ) -> Optimum:
         """Maximise the evidence, or evaluate it if not `optimize`; bounds shift by `center`."""
         if not self.optimize:
             value, _ = evidence(start)
@@ -287,8 +329,7 @@ class GaussianProcess(GramModel):
         starts = [start]
         # Where evaluations are rationed none is spent on looking around.
         if self.max_evals is None:
-            scales = self._is_scale(len(start))
-            starts = [start + shift * scales for shift in SCALE_SHIFTS]
+            starts = [start + shift * evidence.is_scale for shift in SCALE_SHIFTS]
             rng = check_random_state(self.random_state)
             starts += [
                 start + rng.normal(scale=2.0, size=len(start)) for _ in range(self.n_restarts)
@@ -299,22 +340,17 @@ class GaussianProcess(GramModel):
             bounds,
             n_climbs=1 + self.n_restarts,
             max_evals=self.max_evals,
-            prior_sd=self.hyperprior,
+            prior_sd=self.hyperprior if hyperprior is None else hyperprior,
         )
 
-    def _is_scale(self, n_theta: int) -> np.ndarray:
-        """1 where θ holds a log scale, 0 at lengths (and at the noise of a regression)."""
-        kernels = self._kernels()
-        one = np.zeros(n_parameters(kernels))
-        one[scale_positions(kernels)] = 1.0
-        whole = np.tile(one, n_theta // len(one))
-        return np.append(whole, np.zeros(n_theta - len(whole)))
-
-    def _covariance_to(self, theta: np.ndarray, cross: np.ndarray, norms: np.ndarray):
-        """K_* (n_new, n) and k_** (n_new,) at one set of hyper-parameters."""
-        kernels = self._kernels()
-        rows = np.einsum("mii->mi", self.gram_)
-        return covariance(kernels, theta, cross, norms, rows), variance(kernels, theta, norms)
+    def _covariance_to(
+        self, theta: np.ndarray, cross: np.ndarray, norms: np.ndarray, terms: slice = ALL
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """K_* (n_new, n) and k_** (n_new,) of some terms, at one set of hyper-parameters."""
+        kernels, norms = self._kernels()[terms], norms[terms]
+        rows = np.einsum("mii->mi", self.gram_)[terms]
+        K = covariance(kernels, theta, cross[terms], norms, rows)
+        return K, variance(kernels, theta, norms)
 
     def _surface(self, evidence: Evidence, theta, first, second, parameters) -> np.ndarray:
         axes = {parameters[0]: np.asarray(first, dtype=float)}
@@ -322,20 +358,20 @@ class GaussianProcess(GramModel):
             axes[parameters[1]] = np.asarray(second, dtype=float)
         return evidence_grid(evidence, theta, axes)
 
-    def _weight_prior(self, theta: np.ndarray) -> np.ndarray:
+    def _weight_prior(self, theta: np.ndarray, terms: slice = ALL) -> np.ndarray:
         """Prior variance of every voxel's weight: scales of the linear terms it is in."""
-        kernels, columns = self._kernels(), self._columns()
+        kernels, columns = self._kernels()[terms], self._columns()[terms]
         prior = np.zeros(self.n_features_in_)
         for m, position in enumerate(scale_positions(kernels)):
             if kernels[m].name == "linear":
                 where = slice(None) if columns[m] is None else columns[m]
-                prior[where] += np.exp(2.0 * theta[position]) / self.gram_scale_[m]
+                prior[where] += np.exp(2.0 * theta[position]) / self.gram_scale_[terms][m]
         return prior
 
-    def _kernel_shares(self, theta: np.ndarray) -> np.ndarray:
+    def _kernel_shares(self, theta: np.ndarray, terms: slice = ALL) -> np.ndarray:
         """Part of the prior variance of f that each kernel has, mean over training scans."""
-        kernels = self._kernels()
-        rows = np.einsum("mii->mi", self.gram_)
+        kernels = self._kernels()[terms]
+        rows = np.einsum("mii->mi", self.gram_)[terms]
         parts = []
         for m, position in enumerate(scale_positions(kernels)):
             own = variance([kernels[m]], theta[position : position + 2], rows[m : m + 1])

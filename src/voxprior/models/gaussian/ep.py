@@ -46,6 +46,8 @@ SITE_TOLERANCE = 1e-8
 # gradients too rough for the line search.
 CLIMB_TOLERANCE = 1e-6
 WEAK_SITE = 1e-3
+# Of a kernel that is zero throughout: its inverse is still finite.
+LEAST_VARIANCE = 1e-100
 SMALL_FACTOR = 128
 
 
@@ -83,11 +85,10 @@ def expectation_propagation(
     """
     n = len(sign)
     sign = np.ascontiguousarray(sign, dtype=np.float64)
-    # A scan of zero prior variance would have an infinitely sharp cavity.
-    K = K + 1e-12 * max(float(np.diag(K).max()), np.finfo(float).tiny) * np.eye(n)
+    K = steady(K)
     tau = np.zeros(n) if start is None else start.tau.copy()
     nu = np.zeros(n) if start is None else start.nu.copy()
-    at = _marginals(K, tau, nu)
+    at = marginals(K, tau, nu)
     for iteration in range(MAX_ITERATIONS):
         before_tau, before_nu = tau.copy(), nu.copy()
         if iteration < MAX_PARALLEL:
@@ -96,7 +97,7 @@ def expectation_propagation(
             V = solve_triangular(at.cholesky, np.sqrt(tau)[:, None] * K, lower=True)
             _sweep(K - V.T @ V, at.mean.copy(), tau, nu, sign)
         # Rank-one updates gather rounding error: all is rebuilt after every round (line 15).
-        at = _marginals(K, tau, nu)
+        at = marginals(K, tau, nu)
         change = max(np.abs(tau - before_tau).max(), np.abs(nu - before_nu).max())
         if change <= tolerance * (1.0 + np.abs(tau).max()):
             break
@@ -113,7 +114,12 @@ def expectation_propagation(
     return BinaryPosterior(a, root, at.cholesky, at.mean, log_evidence), Sites(tau, nu)
 
 
-class _Marginals(NamedTuple):
+def steady(K: np.ndarray) -> np.ndarray:
+    """K with a trace of noise: without prior variance a scan had an infinitely sharp cavity."""
+    return K + 1e-12 * max(float(np.diag(K).max()), LEAST_VARIANCE) * np.eye(len(K))
+
+
+class Marginals(NamedTuple):
     """Mean and variance of every latent value, and the factor L of B."""
 
     mean: np.ndarray
@@ -121,7 +127,7 @@ class _Marginals(NamedTuple):
     cholesky: np.ndarray
 
 
-def _marginals(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> _Marginals:
+def marginals(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> Marginals:
     """Mean and diagonal of Σ = K − K S̃^½B⁻¹S̃^½ K without forming it.
 
     S̃^½ΣS̃^½ = I − B⁻¹ gives Σ_ii = (1 − [B⁻¹]_ii)/τ̃_i from the inverse of L alone; where a site is
@@ -139,7 +145,7 @@ def _marginals(K: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> _Marginals:
     variance[weak] = prior[weak] - np.einsum("ij,ij->j", V, V)
     Knu = K @ nu
     mean = Knu - K @ (root * (inverse.T @ (inverse @ (root * Knu))))
-    return _Marginals(mean, variance, L)
+    return Marginals(mean, variance, L)
 
 
 def inverse_of_factor(L: np.ndarray) -> np.ndarray:
@@ -154,7 +160,7 @@ def inverse_of_factor(L: np.ndarray) -> np.ndarray:
     return inverse
 
 
-def _parallel(at: _Marginals, tau, nu, sign) -> None:
+def _parallel(at: Marginals, tau, nu, sign) -> None:
     """Lines 5 to 9 for all sites at once, in place."""
     tau_cavity = 1.0 / at.variance - tau
     nu_cavity = at.mean / at.variance - nu
@@ -211,17 +217,20 @@ def _sweep(Sigma, mu, tau, nu, sign):
                 Sigma[j, k] -= scaled * column[k]
 
 
-def _log_evidence(at: _Marginals, tau, nu, sign) -> float:
-    """Evidence log Z_EP in the form that stays finite as τ̃ → 0 (eqs 3.73 to 3.75)."""
+def _log_evidence(at: Marginals, tau, nu, sign) -> float:
+    """Evidence log Z_EP (eqs 3.73 to 3.75)."""
     tau_cavity = 1.0 / at.variance - tau
     mu_cavity = (at.mean / at.variance - nu) / tau_cavity
     z = sign * mu_cavity / np.sqrt(1.0 + 1.0 / tau_cavity)
+    return site_evidence(log_ndtr(z).sum(), at, tau, nu)
+
+
+def site_evidence(log_Z: float, at: Marginals, tau, nu) -> float:
+    """Σ log Z_i and what sites and cavities add to it, in the form that stays finite as τ̃ → 0."""
+    tau_cavity = 1.0 / at.variance - tau
+    mu_cavity = (at.mean / at.variance - nu) / tau_cavity
     total = tau + tau_cavity
-    fit = (
-        log_ndtr(z).sum()
-        + 0.5 * np.log1p(tau / tau_cavity).sum()
-        - np.log(np.diag(at.cholesky)).sum()
-    )
+    fit = log_Z + 0.5 * np.log1p(tau / tau_cavity).sum() - np.log(np.diag(at.cholesky)).sum()
     quadratic = 0.5 * (nu @ at.mean - (nu**2 / total).sum())
     cavity = 0.5 * (mu_cavity * tau_cavity / total * (tau * mu_cavity - 2.0 * nu)).sum()
     return float(fit + quadratic + cavity)

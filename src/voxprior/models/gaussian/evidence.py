@@ -12,7 +12,7 @@ next: the modes are unique, so this saves iterations and changes nothing else.
 
 | symbol | variable | shape |
 |---|---|---|
-| θ | `theta` | (P,); per class (C P,); regression (P + 1,), log σ last |
+| θ | `theta` | (P,); with kernels per class one after the other; regression (P + 1,), log σ last |
 | G | `gram` | (M, n, n) |
 
 Reference: Rasmussen & Williams 2006, section 5.4 (type-II maximum likelihood).
@@ -24,7 +24,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from voxprior.models.gaussian.covariance import Kernel, covariance, derivatives, n_parameters
+from voxprior.models.gaussian.covariance import (
+    Kernel,
+    covariance,
+    derivatives,
+    n_parameters,
+    scale_positions,
+)
 from voxprior.models.gaussian.ep import (
     CLIMB_TOLERANCE,
     SITE_TOLERANCE,
@@ -32,8 +38,10 @@ from voxprior.models.gaussian.ep import (
     ep_gradient,
     expectation_propagation,
 )
+from voxprior.models.gaussian.ep_multinomial import MultinomialPosterior, multinomial_propagation
 from voxprior.models.gaussian.laplace import (
     BinaryPosterior,
+    Derivatives,
     SoftmaxPosterior,
     laplace,
     laplace_gradient,
@@ -46,27 +54,32 @@ STRIDE = 2.0
 Evidence = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-class _KernelEvidence:
-    """Kernels on one training Gram matrix."""
+class KernelTerms:
+    """A sum of kernels on the training Gram matrices (M, n, n)."""
 
     def __init__(self, kernels: Sequence[Kernel], gram: np.ndarray):
         self.kernels, self.gram = kernels, gram
         self.rows = np.einsum("mii->mi", gram)
         self.n_parameters = n_parameters(kernels)
+        # 1 where θ holds a log scale, 0 at lengths (and at the noise of a regression).
+        self.is_scale = np.zeros(self.n_parameters)
+        self.is_scale[scale_positions(kernels)] = 1.0
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         """K (n, n) at θ."""
         return covariance(self.kernels, theta, self.gram, self.rows, self.rows)
 
-    def _derivatives(self, theta: np.ndarray) -> np.ndarray:
+    def derivatives(self, theta: np.ndarray) -> np.ndarray:
+        """∂K/∂θ (P, n, n) at θ."""
         return derivatives(self.kernels, theta, self.gram, self.rows)
 
 
-class RegressionEvidence(_KernelEvidence):
+class RegressionEvidence(KernelTerms):
     """Gaussian noise; the last entry of θ is log σ."""
 
     def __init__(self, kernels: Sequence[Kernel], gram: np.ndarray, y: np.ndarray):
         super().__init__(kernels, gram)
+        self.is_scale = np.append(self.is_scale, 0.0)
         self.y = y
 
     def posterior(self, theta: np.ndarray) -> Regression:
@@ -77,10 +90,10 @@ class RegressionEvidence(_KernelEvidence):
         """Log evidence and its gradient at θ."""
         fit = self.posterior(theta)
         noise = float(np.exp(2.0 * theta[-1]))
-        return fit.log_evidence, evidence_gradient(fit, self._derivatives(theta[:-1]), noise)
+        return fit.log_evidence, evidence_gradient(fit, self.derivatives(theta[:-1]), noise)
 
 
-class BinaryEvidence(_KernelEvidence):
+class BinaryEvidence(KernelTerms):
     """Labels −1 and +1, by Laplace's method or expectation propagation."""
 
     def __init__(
@@ -110,29 +123,43 @@ class BinaryEvidence(_KernelEvidence):
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient at θ."""
-        K, dK = self.covariance(theta), self._derivatives(theta)
+        K, dK = self.covariance(theta), self.derivatives(theta)
         fit = self._approximate(K, CLIMB_TOLERANCE)
         if self.inference == "ep":
             return fit.log_evidence, ep_gradient(fit, dK)
         return fit.log_evidence, laplace_gradient(fit, K, self.sign, dK, self.likelihood)
 
 
-class SoftmaxEvidence(_KernelEvidence):
-    """C classes by Laplace's method, one kernel for all of them or one per class."""
+class _ClassEvidence:
+    """Kernels of C classes: one for all of them, or K = diag(K_1 .. K_C)."""
 
-    def __init__(
-        self, kernels: Sequence[Kernel], gram: np.ndarray, onehot: np.ndarray, per_class: bool
-    ):
-        super().__init__(kernels, gram)
-        self.onehot, self.per_class = onehot, per_class
-        self._latent: np.ndarray | None = None
+    def __init__(self, parts: Sequence[KernelTerms]):
+        self.parts = parts
+        self.ends = np.cumsum([part.n_parameters for part in parts])[:-1]
+        self.n_parameters = sum(part.n_parameters for part in parts)
+        self.is_scale = np.concatenate([part.is_scale for part in parts])
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         """K (n, n), or (C, n, n) with one kernel per class."""
-        if not self.per_class:
-            return super().covariance(theta)
-        parts = theta.reshape(self.onehot.shape[1], -1)
-        return np.array([super(SoftmaxEvidence, self).covariance(part) for part in parts])
+        if len(self.parts) == 1:
+            return self.parts[0].covariance(theta)
+        pairs = zip(self.parts, np.split(theta, self.ends))
+        return np.array([part.covariance(own) for part, own in pairs])
+
+    def _derivatives(self, theta: np.ndarray) -> Derivatives:
+        if len(self.parts) == 1:
+            return self.parts[0].derivatives(theta)
+        pairs = zip(self.parts, np.split(theta, self.ends))
+        return [part.derivatives(own) for part, own in pairs]
+
+
+class SoftmaxEvidence(_ClassEvidence):
+    """C classes by Laplace's method."""
+
+    def __init__(self, parts: Sequence[KernelTerms], onehot: np.ndarray):
+        super().__init__(parts)
+        self.onehot = onehot
+        self._latent: np.ndarray | None = None
 
     def posterior(self, theta: np.ndarray) -> SoftmaxPosterior:
         """Laplace approximation at θ."""
@@ -142,14 +169,34 @@ class SoftmaxEvidence(_KernelEvidence):
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient at θ."""
-        fit = self.posterior(theta)
-        parts = theta.reshape(self.onehot.shape[1], -1) if self.per_class else None
-        if parts is None:
-            dK = self._derivatives(theta)
-        else:
-            dK = np.array([self._derivatives(part) for part in parts])
-        gradient = softmax_gradient(fit, self.covariance(theta), self.onehot, dK)
-        return fit.log_evidence, gradient.ravel()
+        fit, dK = self.posterior(theta), self._derivatives(theta)
+        return fit.log_evidence, softmax_gradient(fit, self.covariance(theta), self.onehot, dK)
+
+
+class MultinomialEvidence(_ClassEvidence):
+    """C classes behind one multinomial probit, by expectation propagation."""
+
+    def __init__(self, parts: Sequence[KernelTerms], codes: np.ndarray):
+        super().__init__(parts)
+        self.codes = codes
+        self._sites: Sites | None = None
+
+    def posterior(self, theta: np.ndarray) -> MultinomialPosterior:
+        """Gaussian approximation at θ."""
+        return self._approximate(theta, SITE_TOLERANCE)
+
+    def _approximate(self, theta: np.ndarray, tolerance: float) -> MultinomialPosterior:
+        K = self.covariance(theta)
+        fit, self._sites = multinomial_propagation(K, self.codes, self._sites, tolerance)
+        return fit
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log evidence and its gradient at θ, which is that of fixed sites, class by class."""
+        fit, dK = self._approximate(theta, CLIMB_TOLERANCE), self._derivatives(theta)
+        if isinstance(dK, np.ndarray):
+            return fit.log_evidence, np.sum([ep_gradient(own, dK) for own in fit.classes], axis=0)
+        parts = [ep_gradient(own, each) for own, each in zip(fit.classes, dK)]
+        return fit.log_evidence, np.concatenate(parts)
 
 
 class Optimum(NamedTuple):

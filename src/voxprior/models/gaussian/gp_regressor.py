@@ -12,10 +12,12 @@ from voxprior.models.gaussian.base import GaussianProcess
 from voxprior.models.gaussian.covariance import inverse_from_factor
 from voxprior.models.gaussian.evidence import RegressionEvidence
 from voxprior.models.gaussian.regression import (
+    LOG_2PI,
     Moments,
     Regression,
     best_scale_and_noise,
     informative,
+    leave_groups_out,
     leave_one_out,
     predict_latent,
     spectrum,
@@ -52,6 +54,8 @@ class GPRegressor(VoxelRegressor, GaussianProcess):
         σ, the standard deviation of the noise.
     dual_coef_ : array (n, 1)
     kernel_share_ : array (M,)
+    left_out_log_score_ : float
+        Log density of every target given the others, or those of other groups, summed.
 
     Examples
     --------
@@ -108,8 +112,8 @@ class GPRegressor(VoxelRegressor, GaussianProcess):
         return cls(normalize=False, max_evals=20, bounds=(-20.0, 20.0))
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit by maximising the evidence."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Fit by maximising the evidence; groups (n,) are left out together for the score."""
         X, y = self._read(X, reset=True), self._targets(y)
         check_consistent_length(X, y)
         gram = self._fit_gram(X)
@@ -124,7 +128,17 @@ class GPRegressor(VoxelRegressor, GaussianProcess):
         self.noise_ = float(np.exp(self.theta_[-1]))
         self.kernel_share_ = self._kernel_shares(self.theta_[:-1])
         self.latent_ = (self.targets_ - self.noise_**2 * fit.alpha)[:, None]
+        self.left_out_log_score_ = self._left_out_log_score(fit, groups)
         return self
+
+    def _left_out_log_score(self, fit: Regression, groups: Any) -> float:
+        groups = self._group_labels(groups, len(self.targets_))
+        if groups is None:
+            left = leave_one_out(fit, self.targets_)
+        else:
+            left = leave_groups_out(fit, self.targets_, groups)
+        squares = (self.targets_ - left.mean) ** 2 / left.variance
+        return float(-0.5 * (squares + np.log(left.variance) + LOG_2PI).sum())
 
     def _hyperparameters(self, problem: RegressionEvidence) -> tuple[np.ndarray, np.ndarray]:
         """θ and the evaluations that led to it."""
@@ -133,7 +147,7 @@ class GPRegressor(VoxelRegressor, GaussianProcess):
         if self.optimize and self.theta is None and self.max_evals is None:
             # One line search for the common scale and the noise: the answer for one kernel of fixed
             # shape, the start of the climb for all others.
-            is_scale = self._is_scale(len(start))[:-1]
+            is_scale = problem.is_scale[:-1]
             K0 = problem.covariance(start[:-1])
             best = best_scale_and_noise(informative(spectrum(K0, self.targets_)), RATIOS)
             log_scale, log_noise = np.clip(best, *(self._limits() + np.log(spread)))

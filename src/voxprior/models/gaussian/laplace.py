@@ -52,6 +52,8 @@ MAX_NEWTON = 100
 MAX_HALVINGS = 30
 # Newton squares its error: after a step this small, what is left is some 1e-10.
 STEP_TOLERANCE = 1e-5
+# ∂K/∂θ (P, n, n) of a kernel that all classes share, or one such array per class.
+Derivatives = np.ndarray | list[np.ndarray]
 
 
 class BinaryPosterior(NamedTuple):
@@ -244,25 +246,25 @@ def softmax_laplace(
     a, objective = np.zeros(onehot.shape), -np.inf
     for _ in range(MAX_NEWTON):
         p = softmax(f, axis=1)
-        E, M, _ = _factors(K, p)
-        target = _softmax_target(K, onehot, f, p, E, M)
+        E, M, _ = site_factors(K, p)
+        target = softmax_target(K, onehot, f, p, E, M)
         a, f_new, objective = _climb(evaluate, a, target, objective)
         change = np.abs(f_new - f).max()
         f = f_new
         if change <= STEP_TOLERANCE * (1.0 + np.abs(f).max()):
             break
-    E, M, half_determinant = _factors(K, softmax(f, axis=1))
+    E, M, half_determinant = site_factors(K, softmax(f, axis=1))
     return SoftmaxPosterior(a, E, M, f, float(objective - half_determinant))
 
 
-def _factors(K: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def site_factors(K: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """E_c, M and ½ log|I + W^½KW^½| (lines 4 to 8 of Alg. 3.3)."""
     n, n_classes = p.shape
     E = np.empty((n_classes, n, n))
     half_determinant = 0.0
     for c in range(n_classes):
         root = np.sqrt(p[:, c])
-        B = root[:, None] * _of_class(K, c) * root
+        B = root[:, None] * of_class(K, c) * root
         B.flat[:: n + 1] += 1.0
         L = cholesky_factor(B)
         half_determinant += np.log(np.diag(L)).sum()
@@ -271,7 +273,7 @@ def _factors(K: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
     return E, M, float(half_determinant + np.log(np.diag(M)).sum())
 
 
-def _softmax_target(K, onehot, f, p, E, M) -> np.ndarray:
+def softmax_target(K, onehot, f, p, E, M) -> np.ndarray:
     """Lines 9 to 11 of Alg. 3.3: the dual vector a of a full Newton step."""
     b = p * (f - (p * f).sum(axis=1, keepdims=True)) + onehot - p
     c = _times(E, _times(K, b))
@@ -293,11 +295,11 @@ def softmax_moments(
         Prior variance of the new scans.
     """
     n_classes = posterior.a.shape[1]
-    mean = np.stack([_of_class(K_new, c) @ posterior.a[:, c] for c in range(n_classes)], axis=1)
+    mean = np.stack([of_class(K_new, c) @ posterior.a[:, c] for c in range(n_classes)], axis=1)
     covariance = np.zeros((len(mean), n_classes, n_classes))
     halves = []
     for c in range(n_classes):
-        k_star = _of_class(K_new, c).T
+        k_star = of_class(K_new, c).T
         b = posterior.E[c] @ k_star
         prior = k_new if k_new.ndim == 1 else k_new[c]
         covariance[:, c, c] = prior - np.einsum("ij,ij->j", b, k_star)
@@ -317,7 +319,7 @@ def class_precision(posterior: SoftmaxPosterior, c: int) -> np.ndarray:
 
 
 def softmax_gradient(
-    posterior: SoftmaxPosterior, K: np.ndarray, onehot: np.ndarray, dK: np.ndarray
+    posterior: SoftmaxPosterior, K: np.ndarray, onehot: np.ndarray, dK: Derivatives
 ) -> np.ndarray:
     """∂ log q/∂θ for every kernel derivative.
 
@@ -326,11 +328,11 @@ def softmax_gradient(
     posterior : SoftmaxPosterior
     K : array (n, n) or (C, n, n)
     onehot : array (n, C)
-    dK : array (P, n, n) for a shared kernel, or (C, P, n, n)
+    dK : array (P, n, n) for a shared kernel, or one such array per class
 
     Returns
     -------
-    array (P,) for a shared kernel, or (C, P)
+    array (P,) for a shared kernel, or one after the other for all classes
     """
     p = softmax(posterior.f, axis=1)
     residual = onehot - p
@@ -339,22 +341,21 @@ def softmax_gradient(
     Ks = _times(K, s)
     shared = cho_solve((posterior.M, True), _times(posterior.E, Ks).sum(axis=1))
     t = s - _times(posterior.E, Ks) + np.einsum("cij,j->ic", posterior.E, shared)
-    parts = []
+    parts, shared_kernel = [], isinstance(dK, np.ndarray) and dK.ndim == 3
     for c in range(onehot.shape[1]):
         inner = 0.5 * (np.outer(residual[:, c], residual[:, c]) - class_precision(posterior, c))
         inner += np.outer(t[:, c], residual[:, c])
-        parts.append(np.einsum("ij,pij->p", inner, dK if dK.ndim == 3 else dK[c]))
-    gradient = np.array(parts)
-    return gradient.sum(axis=0) if dK.ndim == 3 else gradient
+        parts.append(np.einsum("ij,pij->p", inner, dK if shared_kernel else dK[c]))
+    return np.sum(parts, axis=0) if shared_kernel else np.concatenate(parts)
 
 
-def _mode_sensitivity(posterior: SoftmaxPosterior, K: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Sensitivity s (n, C): how −½ log|I + W^½KW^½| changes with the latent values."""
-    n, n_classes = p.shape
+def softmax_marginals(posterior: SoftmaxPosterior, K: np.ndarray) -> np.ndarray:
+    """Posterior covariance (n, C, C) of the latent values of every scan: blocks of K − K R̃ K."""
+    n, n_classes = posterior.f.shape
     S = np.zeros((n, n_classes, n_classes))
     halves = []
     for c in range(n_classes):
-        K_c = _of_class(K, c)
+        K_c = of_class(K, c)
         EK = posterior.E[c] @ K_c
         S[:, c, c] = np.diag(K_c) - np.einsum("ij,ij->j", K_c, EK)
         halves.append(solve_triangular(posterior.M, EK, lower=True))
@@ -362,6 +363,12 @@ def _mode_sensitivity(posterior: SoftmaxPosterior, K: np.ndarray, p: np.ndarray)
         for d in range(c + 1):
             S[:, c, d] += np.einsum("ij,ij->j", halves[c], halves[d])
             S[:, d, c] = S[:, c, d]
+    return S
+
+
+def _mode_sensitivity(posterior: SoftmaxPosterior, K: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Sensitivity s (n, C): how −½ log|I + W^½KW^½| changes with the latent values."""
+    S = softmax_marginals(posterior, K)
     diagonal = np.einsum("icc->ic", S)
     Sp = np.einsum("icd,id->ic", S, p)
     along = (p * diagonal).sum(axis=1, keepdims=True)
@@ -376,6 +383,6 @@ def _times(K: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.einsum("cij,jc->ic", K, columns, optimize=True)
 
 
-def _of_class(K: np.ndarray, c: int) -> np.ndarray:
+def of_class(K: np.ndarray, c: int) -> np.ndarray:
     """The covariance of class c."""
     return K if K.ndim == 2 else K[c]

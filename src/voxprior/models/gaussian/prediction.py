@@ -12,43 +12,23 @@ probabilities are smooth in the hyper-parameters. "quadrature" integrates the C 
 the last class by product Gauss-Hermite (C ≤ 3); "sobol" takes scrambled Sobol points turned into
 normal draws; "random" is plain Monte Carlo, PRoNTo's choice.
 
-Unseen variance. With voxels ≫ scans a new scan lies mostly in directions that no training scan has.
-How much of the prior variance there counts is a number ρ:
-
-    k_** = seen + ρ · unseen          seen = G_* G⁺ G_*ᵀ, the part in the span of the training scans
-
-An isotropic prior of the weights (ρ = 1) blurs every probability, and ρ = 0 may be too sure. ρ is
-chosen by leaving each training scan out, for which the Gaussian posterior has a closed form:
-
-    σ²₋ = 1/(1/V_ii − W_i),   μ₋ = f_i − σ²₋ a_i            cavity: f_i given all other labels
-    unseen_i = 1/[K⁻¹]_ii                                   prior variance of f_i given all other f
-    ρ = argmax Σ_i log p(y_i | μ₋, σ²₋ − (1 − ρ) unseen_i)    normalised over classes
-
-Where scans lie in the span of the others (centred within runs) nothing depends on ρ, and it is 0.
-
 | symbol | variable | shape |
 |---|---|---|
 | mean | `mean` | (m, C) |
 | Σ | `covariance` | (m, C, C) |
 | u_s, w_s | `points`, `weights` | (S, D), (S,) |
-| V_ii, posterior variance of f_i | `variance` | (n,) |
-| μ₋, σ²₋ | `LeftOut.mean`, `LeftOut.variance` | (n,) |
-| ρ | `rho` | scalar |
 
-Reference: Rasmussen & Williams 2006, Alg. 3.4, section 5.4.2 (leave-one-out) and eq. 3.56 (cavity);
-A. B. Owen, J. Complexity 14 (1998) 466-489 (scrambling).
+Reference: Rasmussen & Williams 2006, Alg. 3.4; A. B. Owen, J. Complexity 14 (1998) 466-489
+(scrambling).
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, ndtr, ndtri, roots_hermitenorm, softmax
 from scipy.stats import qmc
 
-from voxprior.algebra import floored_log
 from voxprior.errors import InputError, option
-from voxprior.models.gaussian.laplace import BinaryPosterior, site_matrix
 
 # Gauss-Hermite spends most nodes where the normal density is nil: many are taken and those dropped.
 HERMITE_NODES = 128
@@ -56,10 +36,6 @@ NEGLIGIBLE_WEIGHT = 1e-11
 CHUNK_ELEMENTS = 2**22
 # The spread of a mean of so many draws is below 0.0005; more of them would fill the memory.
 MOST_DRAWS = 2**20
-# Relative eigenvalues below this are rounding: no training scan has their directions.
-SPAN_TOLERANCE = 1e-9
-# Values of ρ tried, denser near 0 where probabilities change fastest.
-RHOS = np.linspace(0.0, 1.0, 21) ** 2
 
 
 class Rule(NamedTuple):
@@ -185,65 +161,3 @@ def class_probabilities(mean: np.ndarray, variance: np.ndarray, likelihood: str)
     each = [probability(m, v, likelihood) for m, v in zip(mean.T, variance.T)]
     p = np.maximum(np.array(each).T, np.finfo(float).tiny)
     return p / p.sum(axis=1, keepdims=True)
-
-
-def pseudo_inverse_root(gram: np.ndarray) -> np.ndarray:
-    """Root T (n, r) with T Tᵀ = G⁺: |G_* T|² is the part of a squared norm that training has seen.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pseudo_inverse_root(np.diag([4.0, 0.0]))
-    array([[0.5],
-           [0. ]])
-    """
-    values, vectors = np.linalg.eigh(gram)
-    keep = values > SPAN_TOLERANCE * max(values[-1], 0.0)
-    return vectors[:, keep] / np.sqrt(values[keep])
-
-
-class LeftOut(NamedTuple):
-    """Moments of every training latent value given the labels of all others."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    unseen: np.ndarray
-
-
-def left_out(posterior: BinaryPosterior, K: np.ndarray) -> LeftOut:
-    """Leave-one-out moments from one posterior; no refit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from voxprior.models.gaussian.ep import expectation_propagation
-    >>> posterior, _ = expectation_propagation(np.eye(2), np.array([1.0, -1.0]))
-    >>> left_out(posterior, np.eye(2)).mean.round(6) + 0.0
-    array([0., 0.])
-    """
-    K_R = K @ site_matrix(posterior)
-    variance = np.maximum(np.diag(K) - np.einsum("ij,ij->i", K_R, K), np.finfo(float).tiny)
-    cavity = 1.0 / np.maximum(1.0 / variance - posterior.root**2, np.finfo(float).tiny)
-    # A scan within the span of the others has no variance left; this keeps the inverse finite.
-    small = 1e-9 * float(np.mean(np.diag(K))) + np.finfo(float).tiny
-    inverse = np.linalg.inv(K + small * np.eye(len(K)))
-    unseen = np.maximum(1.0 / np.diag(inverse) - small, 0.0)
-    return LeftOut(posterior.f - cavity * posterior.a, cavity, unseen)
-
-
-def choose_unseen_variance(outs: Sequence[LeftOut], codes: np.ndarray, likelihood: str) -> float:
-    """ρ of the highest leave-one-out log-likelihood; the smallest of equals.
-
-    One problem for two classes, or one per class against the rest; all have the same ρ, because
-    blurring them unequally would change which class is the most probable.
-    """
-    mean, variance, unseen = (np.stack(parts, axis=1) for parts in zip(*outs))
-    if len(outs) == 1:
-        mean, variance, unseen = mean[:, 0], variance[:, 0], unseen[:, 0]
-    scans, values = np.arange(len(codes)), []
-    for rho in RHOS:
-        blurred = np.maximum(variance - (1.0 - rho) * unseen, 0.0)
-        p = class_probabilities(mean, blurred, likelihood)[scans, codes]
-        values.append(floored_log(p).sum())
-    good = np.array(values) >= max(values) - 1e-6
-    return float(RHOS[np.argmax(good)])

@@ -87,6 +87,17 @@ def leave_one_out(fit: Regression, y: np.ndarray) -> Moments:
     return Moments(y - fit.alpha / diagonal, 1.0 / diagonal)
 
 
+def leave_groups_out(fit: Regression, y: np.ndarray, groups: np.ndarray) -> Moments:
+    """Mean and variance (with noise) of each target given those of other groups."""
+    precision = inverse_from_factor(fit.cholesky)
+    mean, variance = np.empty(len(y)), np.empty(len(y))
+    for group in np.unique(groups):
+        i = np.flatnonzero(groups == group)
+        block = np.linalg.inv(precision[np.ix_(i, i)])
+        mean[i], variance[i] = y[i] - block @ fit.alpha[i], np.diag(block)
+    return Moments(mean, variance)
+
+
 def evidence_gradient(fit: Regression, dK: np.ndarray, noise: float) -> np.ndarray:
     """∂ log p/∂θ for each kernel derivative in dK (P, n, n), and last for log σ (eq. 5.9)."""
     inner = np.outer(fit.alpha, fit.alpha) - inverse_from_factor(fit.cholesky)

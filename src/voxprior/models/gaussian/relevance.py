@@ -134,6 +134,8 @@ class RelevanceVectorMachine(GramModel):
                 stacklevel=3,
             )
         self.evidence_path_ = paths[0] if len(fits) == 1 else paths
+        for name in ("log_evidence_", "log_evidences_"):
+            self.__dict__.pop(name, None)
         evidences = np.array([fit.state.log_evidence for fit in fits])
         if len(fits) == 1:
             self.log_evidence_ = float(evidences[0])

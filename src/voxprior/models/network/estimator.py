@@ -11,7 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from voxprior.algebra import floored_log
 from voxprior.models.base import VoxelClassifier, class_prior
+from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.network.bits import above, cut_and_pack, learn_cut
 from voxprior.models.network.score import class_cells
 from voxprior.models.network.stability import (
@@ -91,6 +93,13 @@ class InverseTreeClassifier(VoxelClassifier):
         Label permutations of ``select="permutation"``.
     level : float, default=0.05
         Its significance level.
+    doubt : (float, float) or None, default=None
+        Beta prior (a, b) of the probability that the network has found anything; (2, 1) is advised
+        where nothing may be there. Probabilities are averaged over it and over a temperature, given
+        training samples that were held out: at most 10 more fits. On noise the log-loss falls from
+        .80 to .71 at 2 to 3 samples per class; on a compact signal it rises from .56 to .60 at 2
+        and from .42 to .51 at 3 per class, and is within .03 from 5 on. See
+        `voxprior.models.doubt`.
     random_state : int, RandomState or None, default=0
         For restarts, Gibbs sampling and permutations.
 
@@ -115,6 +124,8 @@ class InverseTreeClassifier(VoxelClassifier):
         same. None for "gain", which tests nothing.
     verdict_ : str
         The same in plain words, for instance that a parent is no better than chance.
+    doubt_ : dict or None
+        What held-out samples said, see `voxprior.models.doubt.Doubt`.
     cut_ : ndarray (n_features,) or (1,)
         Cut of every voxel.
     classes_, class_prior_ : ndarrays (K,)
@@ -159,6 +170,7 @@ class InverseTreeClassifier(VoxelClassifier):
         "cut": [Real, StrOptions({"auto", "median", "class"})],
         "n_permutations": [Interval(Integral, 1, None, closed="left")],
         "level": [FRACTION],
+        "doubt": [tuple, list, None],
         "random_state": ["random_state"],
     }
     # Binary voxels stay bytes: as floats a million of them would not fit.
@@ -185,6 +197,7 @@ class InverseTreeClassifier(VoxelClassifier):
         cut="auto",
         n_permutations=39,
         level=0.05,
+        doubt=None,
         random_state=0,
     ):
         self.space = space
@@ -206,6 +219,7 @@ class InverseTreeClassifier(VoxelClassifier):
         self.cut = cut
         self.n_permutations = n_permutations
         self.level = level
+        self.doubt = doubt
         self.random_state = random_state
 
     @classmethod
@@ -241,6 +255,7 @@ class InverseTreeClassifier(VoxelClassifier):
         -------
         self
         """
+        beta = check_beta(self.doubt)
         X, codes = self._training_scans(X, y)
         K = len(self.classes_)
         self.class_prior_ = class_prior(None, np.bincount(codes))
@@ -255,13 +270,15 @@ class InverseTreeClassifier(VoxelClassifier):
         self.configurations_, self.table_ = tree.configurations, tree.table
         self.unseen_ = tree.unseen
         self.gain_, self.gain_given_parents_ = tree.first_gain, tree.last_gain
+        self.doubt_ = None if beta is None else learn_doubt(self, X, codes, beta)._asdict()
         return self
 
     def predict_proba(self, X):
         """Class probabilities (n, K), columns as in ``classes_``."""
         odds = self.latent_log_odds(X)
         cells = (self.configurations_, self.table_, self.unseen_)
-        return class_probabilities(odds, *cells, soft=self.state == "soft")
+        p = class_probabilities(odds, *cells, soft=self.state == "soft")
+        return p if self.doubt_ is None else doubted(floored_log(p), Doubt(**self.doubt_))
 
     def latent_log_odds(self, X):
         """Log-odds (n, d) that each cluster's latent state is 1."""
