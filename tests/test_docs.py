@@ -12,6 +12,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 import voxprior
+import voxprior.auto
 import voxprior.models
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -35,10 +36,10 @@ def test_every_name_of_a_package_is_listed(package):
 
 def test_the_algorithms_of_every_family_are_listed():
     """Modules of estimators are not listed themselves: their classes are."""
-    families = voxprior.models.__path__
     modules = {
         found.name.removeprefix("voxprior.")
-        for found in pkgutil.walk_packages(families, "voxprior.models.")
+        for package in (voxprior.auto, voxprior.models)
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         if not found.ispkg
     }
     public = (getattr(voxprior, name) for name in voxprior.__all__)

@@ -152,6 +152,11 @@ def _baseline(name: str, target: str, kind: str, words: str, **settings: Any) ->
 SMOOTH = "smooth functions; evidence picks the hyper-parameters"
 FEW = "samples weigh alike, or few samples or voxels are relevant"
 MODELS = (
+    Model("auto", "voxprior.auto:AutoClassifier", "classifier",
+          "none to choose: left-out scans weigh views of the scans and shrinkages",
+          "an average of shrunk linear discriminants over views of the scans and shrinkages, "
+          "weighted by left-out training scans",
+          pictures="voxprior.report.pictures.auto", docs="families/auto"),
     _family("sharing", "sharing", "FeatureSharingNB", "classifier",
             "neighbouring voxels behave alike; all voxels share a noise level",
             "Gaussian naive Bayes with features shared between neighbouring voxels (after "
@@ -256,6 +261,19 @@ def kind_of(y: Any) -> str:
     from voxprior import labels  # not before it is needed: it imports scikit-learn
 
     return labels.kind_of(y)
+
+
+# The model where none is named, by what the target asks for.
+DEFAULT = {"classifier": "auto", "regressor": "auto-regression"}
+
+
+def default_model(y: Any = None) -> str:
+    """Name of the model for such a target where none is named; for classes if it is not known.
+
+    >>> default_model(["face", "house"])
+    'auto'
+    """
+    return DEFAULT["classifier" if y is None else kind_of(y)]
 
 
 def check_kind(estimator: Any, y: Any, name: str | None = None) -> None:

@@ -144,7 +144,8 @@ def test_parameters_from_file_and_command(run_json, study, tmp_path, bare_report
     config = tmp_path / "model.toml"
     config.write_text('variances = "median"\n')
     out = tmp_path / "out"
-    run_json("decode", *study, "--config", config, "--set", "means=none", "--out", out)
+    chosen = ["--model", "sharing", "--config", config, "--set", "means=none"]
+    run_json("decode", *study, *chosen, "--out", out)
     parameters = Result.from_json(out / "result.json").settings["parameters"]
     values = {name.rpartition("__")[2]: value for name, value in parameters.items()}
     assert values["variances"] == "median"

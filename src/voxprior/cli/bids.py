@@ -64,7 +64,7 @@ def bids(
     ] = None,
     permutations: Permutations = 0,
     with_map: Map = False,
-    model: Model = "sharing",
+    model: Model = None,
     config: Config = None,
     changes: Set = None,
     as_json: Json = False,
@@ -82,6 +82,7 @@ def bids(
     """
     from voxprior.study import Study
 
+    model = model or registry.default_model()
     estimator = registry.model(model).make(**parameters(config, changes))
     study = Study.from_bids(
         bids_dir,

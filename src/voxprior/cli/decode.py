@@ -33,7 +33,7 @@ def decode(
     out: Out,
     permutations: Permutations = 0,
     with_map: Map = False,
-    model: Model = "sharing",
+    model: Model = None,
     config: Config = None,
     changes: Set = None,
     as_json: Json = False,
@@ -60,18 +60,21 @@ def decode(
             --mask mask.nii.gz --conditions face,house --permutations 1000 --out faces
     """
     clock, settings = Clock(), parameters(config, changes)
-    estimator = registry.model(model).make(**settings)
+    if model is not None:
+        registry.model(model).make(**settings)  # what is wrong is refused before anything is read
     with output_folder(out, "result.json") as folder:
         with clock.phase("reading images"):
             data = read(scans, trials, preparation)
-        registry.check_kind(estimator, data.y, model)
+        name = model or registry.default_model(data.y)
+        estimator = registry.model(name).make(**settings)
+        registry.check_kind(estimator, data.y, name)
         decoder = testing.decoder(estimator)
         done = decoder.decode(
             data,
             cv=testing.split,
             allow=testing.allowed,
             permutations=permutations,
-            title=f"{model}: {_subject(data, scans.label)}",
+            title=f"{name}: {_subject(data, scans.label)}",
             folder=folder / FINISHED,
             clock=clock,
             mapping=_mapping(decoder) if with_map else None,

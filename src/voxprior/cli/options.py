@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from voxprior import registry
 from voxprior.cli.arguments import files, names
 from voxprior.registry import split_names
 
@@ -154,7 +155,14 @@ class Preparation:
 TESTING = "Test on held-out scans"
 
 Model = Annotated[
-    str, typer.Option("--model", "-m", help="Family or baseline; `voxprior families` lists them.")
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Family or baseline; `voxprior families` lists them. Chosen by the labels if absent: "
+        + " for classes, ".join(registry.DEFAULT.values())
+        + " for numbers.",
+    ),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML or JSON file of model parameters.")]
 Set = Annotated[

@@ -42,8 +42,9 @@ class Decoder(ImageReader):
     Parameters
     ----------
     estimator : str, classifier or regressor, default=None
-        A model, or its name: ``voxprior families`` lists them. None is "sharing". A parameter
-        called ``space`` (nested ones too) that is None is set to the place of the voxels.
+        A model, or its name: ``voxprior families`` lists them. None is "auto" for classes, see
+        `voxprior.registry.default_model`. A parameter called ``space`` (nested ones too) that is
+        None is set to the place of the voxels.
     mask : path, image, boolean array, masker, list of run masks, or None
         None computes one, see `voxprior.images.fit_image_space`.
     mesh, smoothing_fwhm, detrend, high_pass, low_pass, t_r, standardize, scale, resample
@@ -134,8 +135,7 @@ class Decoder(ImageReader):
         self.masker_ = data.images or ImageSpace(data.space, standardize=data.standardize)
         self.trials_ = data.trials
         self.covariates_ = None if data.covariates is None else CovariateCoding.of(data.covariates)
-        self.estimator_, X = prepared(self.estimator, data)
-        self.estimator_.fit(X, data.y)
+        self.estimator_ = prepared(self.estimator, data).fit(data)
         self.class_frequencies_ = None
         if hasattr(self.estimator_, "classes_"):
             self.classes_ = self.estimator_.classes_
@@ -254,7 +254,7 @@ class Decoder(ImageReader):
             As in `voxprior.validation.learning_curve`: sizes, n_repeats, ...
         """
         known = self._experiment(images, y, groups, covariates, None, allow, folder)
-        estimators = {name_of(self.estimator): self.estimator} | by_name(models or ())
+        estimators = {name_of(self.estimator, known.data.y): self.estimator} | by_name(models or ())
         return known.learning_curve(estimators, result, **options)
 
     def compare(

@@ -163,7 +163,7 @@ def decode(
     with clock.phase("fitting on all scans", shown):
         decoder.fit(data)
     with clock.phase("writing the report", shown):
-        title = title or f"{name_of(decoder.estimator)}: {subject(data)}"
+        title = title or f"{name_of(decoder.estimator, data.y)}: {subject(data)}"
         tables += beside(result) if beside else []
         parts = {"done": facts(data), "permutation": test, "beside": tables}
         parts["where"] = None if mapped is None else mapped.where

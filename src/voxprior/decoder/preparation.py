@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from voxprior import registry
+from voxprior.decision.base import offer_groups
 from voxprior.errors import InputError
 from voxprior.images import Dataset, ImageSpace, scaled_by_training
 from voxprior.validation.covariates import (
@@ -23,9 +24,6 @@ from voxprior.validation.covariates import (
     with_covariates,
 )
 
-# The model where none is named.
-DEFAULT = "sharing"
-
 
 class Prepared(NamedTuple):
     """An estimator and the rows it is fitted to."""
@@ -33,12 +31,17 @@ class Prepared(NamedTuple):
     estimator: Any
     X: np.ndarray
 
+    def fit(self, data: Dataset) -> Any:
+        """The estimator, fitted to all rows; groups go to one that can use them."""
+        return self.estimator.fit(self.X, data.y, **offer_groups(self.estimator, data.groups))
+
 
 def prepared(estimator: Any, data: Dataset) -> Prepared:
     """Copy of an estimator that does what the data ask for, and the rows it takes.
 
-    It knows where the voxels are, scales them by the training scans unless runs were standardised,
-    and takes out the effect of covariates, which are the last columns of the rows.
+    It knows where the voxels are, scales them by the training scans unless runs were standardised
+    or the estimator does it itself (``scales_voxels``), and takes out the effect of covariates,
+    which are the last columns of the rows.
 
     Examples
     --------
@@ -53,16 +56,16 @@ def prepared(estimator: Any, data: Dataset) -> Prepared:
     >>> len(cross_validate(model, rows, data.y).scores)
     4
     """
-    model = clone(named(estimator))
-    if estimator is None or isinstance(estimator, str):
-        registry.check_kind(model, data.y, name_of(estimator))
+    model = clone(named(estimator, data.y))
+    if isinstance(estimator, str):
+        registry.check_kind(model, data.y, estimator)
     unset = {
         name: data.space
         for name, value in model.get_params(deep=True).items()
         if value is None and name.split("__")[-1] == "space"
     }
     model.set_params(**unset)
-    if data.standardize == "train":
+    if data.standardize == "train" and not getattr(model, "scales_voxels", False):
         model = scaled_by_training(model)
     if data.covariates is None:
         return Prepared(model, data.X)
@@ -72,17 +75,17 @@ def prepared(estimator: Any, data: Dataset) -> Prepared:
     return Prepared(make_pipeline(removal, *steps), rows)
 
 
-def named(estimator: Any) -> Any:
-    """Estimator that a name stands for; one that is given is returned as it is."""
+def named(estimator: Any, y: Any = None) -> Any:
+    """Estimator that a name stands for, or the default for such targets, or what is given."""
     if estimator is None or isinstance(estimator, str):
-        return registry.model(estimator or DEFAULT).make()
+        return registry.model(estimator or registry.default_model(y)).make()
     return estimator
 
 
-def name_of(estimator: Any) -> str:
+def name_of(estimator: Any, y: Any = None) -> str:
     """What users call an estimator: its name in the registry, else that of its class."""
     if estimator is None or isinstance(estimator, str):
-        return estimator or DEFAULT
+        return estimator or registry.default_model(y)
     known = registry.model_of(estimator)
     return type(estimator).__name__ if known is None else known.name
 

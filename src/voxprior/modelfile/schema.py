@@ -76,6 +76,7 @@ TRUSTED: dict[str, tuple[str, ...]] = {
         "sklearn.pipeline.Pipeline",
         "sklearn.preprocessing._data.StandardScaler",
         "sklearn.svm._classes.SVC",
+        "voxprior.auto.classifier.AutoClassifier",
         "voxprior.auto.regressor.AutoRegressor",
         "voxprior.decision.bayes.BayesDecision",
         "voxprior.decision.combine.CombinedClassifier",

@@ -59,7 +59,7 @@ def make_report(
     """
     done: dict[str, dict[str, Any]] = {
         "Data": {"n_features": _n_values(images, result)},
-        "Preprocessing": _preprocessing(images),
+        "Preprocessing": _preprocessing(images, model),
         "Model": _described(model),
     }
     for section, items in parts.pop("done", {}).items():
@@ -67,6 +67,7 @@ def make_report(
     pictures = [] if training is None else family_pictures(model, *training, images.space)
     pictures += parts.pop("pictures", ())
     shown = _shown_maps(images, model)
+    parts = {"decisions": getattr(_steps(model)[-1], "decisions_", ())} | parts
     return Report(summarize(result, title=title, done=done, maps=shown, pictures=pictures, **parts))
 
 
@@ -80,12 +81,15 @@ STANDARDIZING = {
     "group": "every map minus the mean of the maps of its own group (so a whole group is predicted "
     "at a time)",
     "train": "every voxel by its mean and deviation over the training scans",
+    "inside": "every voxel by its mean over the training scans, and inside the model by its "
+    "deviation",
     "none": "none",
 }
 
 
-def _preprocessing(images: ImageSpace) -> dict[str, Any]:
+def _preprocessing(images: ImageSpace, model: Any) -> dict[str, Any]:
     cleaning = images.cleaning
+    inside = images.standardize == "train" and getattr(_steps(model)[-1], "scales_voxels", False)
     steps = ["linear detrending of every run"] if cleaning.detrend else []
     steps += [
         f"{name.replace('_', '-')} filter at {getattr(cleaning, name):g} Hz"
@@ -97,7 +101,9 @@ def _preprocessing(images: ImageSpace) -> dict[str, Any]:
         "smoothing": f"{images.smoothing_fwhm:g} mm FWHM" if images.smoothing_fwhm else "none",
         "temporal cleaning": ", ".join(steps) or "none",
         "scaling": "every image by its mean inside the mask" if images.scale == "global" else None,
-        "standardising": STANDARDIZING.get(images.standardize, images.standardize),
+        "standardising": STANDARDIZING.get(
+            "inside" if inside else images.standardize, images.standardize
+        ),
         "notes": "; ".join(images.notes) or None,
     }
 

@@ -48,6 +48,7 @@ def summarize(
     learning: LearningCurve | None = None,
     caution: str = "",
     where: Mapping[str, Any] | None = None,
+    decisions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Say in plain types what was done and what came out.
 
@@ -77,6 +78,8 @@ def summarize(
         What to keep in mind when reading the scores, in a sentence below them.
     where : dict, optional
         Where classes differ, see `voxprior.report.where.where_summary`.
+    decisions : sequence of str
+        What was chosen automatically, one sentence per choice.
     """
     facts = gather_facts(result, done, permutation)
     scores = scores_of(result)
@@ -86,6 +89,7 @@ def summarize(
         "incomplete": None if result.complete else _incomplete(result),
         "headline": _headline(result, scores[0], permutation) | {"caution": caution},
         "scores": [score.row() for score in scores],
+        "decisions": list(decisions),
         "beside": list(beside),
         "audit": [finding.to_dict() for finding in result.findings],
         "checks": [check.to_dict() for check in result.checks],

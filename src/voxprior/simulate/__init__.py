@@ -8,12 +8,14 @@
 | `smooth_maps` | gaussian | smooth weight maps give known class probabilities, or an age |
 | `latent_clusters` | network | latent states drive clusters of binary voxels and the class |
 | `subjects` | transfer | subjects share blobs up to shifts and gains |
+| `cohort` | auto | subjects differ in gain, anatomy, age, sex and site, patients a little besides |
 
 Each returns a `Simulated`: X, y, groups, space, and the truth by name; `subjects` one per subject.
 `brain` is the MNI brain as a space at any resolution; a shape gives a grid instead.
 """
 
 from voxprior.simulate.boosting import blobs
+from voxprior.simulate.cohort import cohort
 from voxprior.simulate.data import Simulated
 from voxprior.simulate.fields import chains
 from voxprior.simulate.gaussian import smooth_maps
@@ -27,6 +29,7 @@ __all__ = [
     "blobs",
     "brain",
     "chains",
+    "cohort",
     "latent_clusters",
     "smooth_maps",
     "subjects",

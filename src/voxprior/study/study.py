@@ -25,11 +25,12 @@ from voxprior.decoder import Decoder, Decoding, Naming
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.decoding import subject
 from voxprior.decoder.mapping import Mapped, map_data, map_participants
-from voxprior.decoder.preparation import DEFAULT, name_of
+from voxprior.decoder.preparation import name_of
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
 from voxprior.output import FINISHED, Clock, is_log, output_files
+from voxprior.registry import default_model
 from voxprior.report.where import headline
 from voxprior.study.derivatives import Run, find_derivatives, find_runs, find_subjects
 from voxprior.validation import Result, chance_level
@@ -75,7 +76,7 @@ class Study:
     runs: dict[str, list[Run]]
     out: Path
     name: str
-    model: str = DEFAULT
+    model: str = field(default_factory=default_model)
     decoder: Decoder = field(default_factory=Decoder)
     reading: Mapping[str, Any] = field(default_factory=dict)
     cv: Any = None
