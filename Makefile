@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # One BLAS thread per test worker: workers fill the cores already.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 -q
 
-.PHONY: demo test test-all test-browser test-minimum fuzz lint bench docs clean
+.PHONY: demo test test-all test-browser test-minimum fuzz mutants lint bench docs clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.has-voxprior  ## decode a simulated brain with every family
@@ -24,6 +24,11 @@ fuzz: SECONDS := $(or $(SECONDS),5)
 fuzz: $(VENV)/.has-test  ## look for inputs that break the rules, some seconds in each test
 	@echo "again with the same examples: make fuzz SEED=$(SEED)"
 	VOXPRIOR_FUZZ_SEED=$(SEED) VOXPRIOR_FUZZ_SECONDS=$(SECONDS) $(PYTEST) -m fuzz tests/fuzz
+
+mutants: SAMPLE := $(or $(SAMPLE),500)
+mutants: SEED := $(or $(SEED),0)
+mutants: $(VENV)/.has-test $(VENV)/.has-mutants  ## change lines of the numbers that must hold: do tests notice? hours
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED)
 
 test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chromium
 	@command -v chromium >/dev/null || { \

@@ -38,12 +38,14 @@ from voxprior.validation import (
     interval,
 )
 from voxprior.validation.folds import FoldOutcome, build_result
-from voxprior.validation.intervals import difference_interval
+from voxprior.validation.intervals import bootstrap_variation, difference_interval, limits
 from voxprior.validation.run import Outcome
 
 N_DATA_SETS = 400  # standard error 1.5 points at a coverage of 90 %
 N_DRAWS = 200
 N_NEW = 200  # groups that judge the decoder of a single test set
+N_LOSS = 200  # of log-loss, whose intervals are made twice
+LOSS_TITLE = "Log-loss, as in version 0.1 and now"
 CLASS_SCORES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "auc")
 
 
@@ -119,6 +121,36 @@ DESIGNS: dict[str, Design] = {
         ShuffleSplit(10, test_size=0.5, random_state=0), ONE, 56, 30, 1.4, decoder="ridge"
     ),
 }
+# Decoders that are too sure, and ceilings: log-loss varies through single scans.
+LOSS_DESIGNS: dict[str, Design] = {
+    "20 subjects 14:4:2, single scans, undamped": Design(
+        folds(2), ONE, 20, 20, 1.5, n_classes=3, shares=(7, 2, 1), decoder="undamped"
+    ),
+    "20 subjects 14:4:2, 2 scans, discriminant": Design(
+        RUNS, (2,), 20, 20, 1.5, 0.5, 3, mixed=False, shares=(7, 2, 1), decoder="discriminant"
+    ),
+    "5 runs of 8, undamped": Design(RUNS, (8,), 5, 20, 1.5, 0.3, decoder="undamped"),
+    "5 runs of 20, discriminant": Design(RUNS, (20,), 5, 15, 1.1, 0.3, decoder="discriminant"),
+    "6 runs of 16, discriminant": Design(RUNS, (16,), 6, 70, 1.5, 0.35, decoder="discriminant"),
+    "7 runs of 16, 4 classes, discriminant": Design(
+        RUNS, (16,), 7, 25, 1.6, 0.3, 4, decoder="discriminant"
+    ),
+    "24 subjects 3:1, undamped": Design(
+        folds(6), ONE, 24, 15, 1.6, shares=(3, 1), decoder="undamped"
+    ),
+    "63 scans 6:2:1, discriminant": Design(
+        folds(7), ONE, 63, 20, 1.6, n_classes=3, shares=(6, 2, 1), decoder="discriminant"
+    ),
+    "5 runs of 6, damped": Design(RUNS, (6,), 5, 20, 1.4, 0.3),
+    "10 runs near ceiling, discriminant": Design(
+        RUNS, (8,), 10, 15, 3.6, 0.25, decoder="discriminant"
+    ),
+    "10 runs, large effect, discriminant": Design(
+        RUNS, (8,), 10, 15, 2.4, 0.25, decoder="discriminant"
+    ),
+    "40 scans near ceiling, undamped": Design(folds(5), ONE, 40, 15, 3.6, decoder="undamped"),
+    "40 scans, large effect, undamped": Design(folds(5), ONE, 40, 15, 2.4, decoder="undamped"),
+}
 # Two decoders on the same folds; how much the first scores above the second.
 PAIRS: dict[str, tuple[Design, str]] = {
     "40 scans, 2 per class train": (Design(FewShotSplit(2, 10), ONE, 40, 20, 2.0), "discriminant"),
@@ -172,6 +204,11 @@ def nearest_mean(X, y, new, C) -> np.ndarray:
     return (new @ means.T - 0.5 * (means**2).sum(axis=1)) / (noise * np.sqrt(X.shape[1]))
 
 
+def undamped(X, y, new, C) -> np.ndarray:
+    """Log-odds of the nearest class mean as if voxels were independent: far too sure."""
+    return nearest_mean(X, y, new, C) * np.sqrt(X.shape[1])
+
+
 def discriminant(X, y, new, C) -> np.ndarray:
     """Log-odds of linear discriminant analysis, its covariance shrunk by a quarter."""
     means = np.array([X[y == c].mean(axis=0) for c in range(C)])
@@ -201,6 +238,7 @@ def ridge(X, y, new) -> np.ndarray:
 
 DECODERS: dict[str, Callable] = {
     "means": nearest_mean,
+    "undamped": undamped,
     "discriminant": discriminant,
     "shuffled": shuffled,
 }
@@ -267,11 +305,34 @@ def coverage(design: Design, n_data_sets: int = N_DATA_SETS, seed: int = 1) -> d
     return {score: held(score, decoded) for score in scores}
 
 
-def held(score: str, decoded: Sequence[tuple[Result, dict | None]]) -> dict[str, Any]:
+def held(
+    score: str, decoded: Sequence[tuple[Result, dict | None]], of: Callable = interval
+) -> dict[str, Any]:
     """How many of the results' intervals hold what they are meant for."""
-    found = [interval(result, score, n_draws=N_DRAWS) for result, _ in decoded]
+    found = [of(result, score, n_draws=N_DRAWS) for result, _ in decoded]
     mean = np.mean([f.estimate for f in found])
     return counted(found, [mean if fresh is None else fresh[score] for _, fresh in decoded])
+
+
+def loss_coverage(design: Design, n_data_sets: int = N_DATA_SETS, seed: int = 1) -> dict[str, dict]:
+    """Log-loss: intervals by (3) of `voxprior.validation.intervals`, as they were, and by (5)."""
+    decoded = [decode(design, (seed, number)) for number in range(n_data_sets)]
+    return {
+        "before": held("log_loss", decoded, on_the_log_scale),
+        "now": held("log_loss", decoded),
+        "errors": {"mean": float(np.mean([errors(result) for result, _ in decoded]))},
+    }
+
+
+def on_the_log_scale(result: Result, score: str, n_draws: int) -> Interval:
+    """The interval of log-loss of version 0.1."""
+    found = bootstrap_variation(result, score, n_draws, 0)
+    return Interval(score, found.estimate, *limits(found, score, np.nan, 0.95), 0.95, "before", "")
+
+
+def errors(result: Result) -> int:
+    """Wrong predictions."""
+    return int((result.predictions["y_true"] != result.predictions["y_pred"]).sum())
 
 
 def paired_coverage(
@@ -313,15 +374,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     n = 10 if arguments.quick else N_DATA_SETS
     found = {name: coverage(design, n) for name, design in DESIGNS.items()}
     paired = {name: paired_coverage(*pair, n) for name, pair in PAIRS.items()}
+    classes = {name: design for name, design in DESIGNS.items() if design.decoder != "ridge"}
+    losses = {
+        name: loss_coverage(design, min(n, N_LOSS))
+        for name, design in (classes | LOSS_DESIGNS).items()
+    }
     tables = {
-        "Classification": rows_of(found, CLASS_SCORES),
+        "Classification": rows_of(found, [s for s in CLASS_SCORES if s != "log_loss"]),
         "Regression": rows_of(found, ("r2", "mae")),
         "Differences of two decoders": rows_of(paired, CLASS_SCORES),
+        LOSS_TITLE: loss_rows(losses),
     }
     note = (
         f"Share (%) of {n} data sets whose nominal 95 % interval holds the expected score, by "
         "score; *expected* and *width* (its mean) are those of the first score. Standard error of "
-        f"a share of 90 %: {100 * np.sqrt(0.09 / n):.1f} points. {machine('scipy')}."
+        f"a share of 90 %: {100 * np.sqrt(0.09 / n):.1f} points. Log-loss: {min(n, N_LOSS)} data "
+        f"sets, of which those that have an interval. {machine('scipy')}."
     )
     save(arguments.out, "Coverage of intervals", tables, note)
 
@@ -338,6 +406,23 @@ def rows_of(found: dict[str, dict[str, dict]], scores: Sequence[str]) -> list[di
     shares = {score: [row[score]["coverage"] for row in kept.values()] for score in scores}
     ends = {s: f"**{100 * min(c):.1f} to {100 * max(c):.1f}**" for s, c in shares.items()}
     return [*rows, {"design": "**all**", "expected": None} | ends | {"width": None}]
+
+
+def loss_rows(found: dict[str, dict[str, dict]]) -> list[dict[str, object]]:
+    """One row per design: coverage and width of log-loss intervals before and now."""
+    return [
+        {
+            "design": name,
+            "log_loss": row["now"]["expected"],
+            "errors": row["errors"]["mean"],
+            "before": percent(row["before"]["coverage"]),
+            "width before": row["before"]["width"],
+            "now": percent(row["now"]["coverage"]),
+            "width now": row["now"]["width"],
+            "has an interval": percent(row["now"]["told"]),
+        }
+        for name, row in found.items()
+    ]
 
 
 def percent(share: float | None) -> str | None:

@@ -18,6 +18,8 @@ from voxprior.validation.intervals import (
     corrected_t,
     difference_interval,
     limits,
+    log_loss_variation,
+    loss_limits,
 )
 from voxprior.validation.scores import score_of_groups, score_predictions
 
@@ -99,6 +101,59 @@ class TestFormulas:
         assert found == pytest.approx((0.4593, 0.9639), abs=1e-4)
         assert stats.beta.cdf(found, 6.879, 2.095) == pytest.approx([0.025, 0.975], abs=1e-3)
 
+    def test_log_loss_worked_examples(self):
+        """A short interval is that on the log scale; a long one goes on along a straight line.
+
+        Of 5 equal groups, s = .2: λ = 2/1.04, x = .1582. Of 20 groups, h = 1.825 and s = 3.8:
+        λ = 3.65/15.44, x = 1.0344 > ½; on the log scale it would end at 5.064.
+        """
+        short = Variation(0.6, (1 + 2 / 1.04) * 0.0004, 4)
+        assert loss_limits(short, 0.95) == pytest.approx((0.512192214, 0.702861134))
+        long = Variation(1.8, (1 + 2 * 1.825 / (1 + 3.8**2)) * 0.64, 19)
+        assert loss_limits(long, 0.95) == pytest.approx((0.639817904, 4.553512598))
+        assert np.isnan(loss_limits(Variation(0.6, 0.0, 4), 0.95)).all()
+        assert np.isnan(loss_limits(Variation(0.0, 0.1, 4), 0.95)).all()
+
+    @pytest.mark.parametrize("cv", [None, FewShotSplit(3, 4), [(np.arange(16), np.arange(16, 64))]])
+    def test_variance_of_log_loss(self, rng, cv):
+        """(4), scan by scan."""
+        X, y, groups = runs(rng, 64, 10, 1.0)
+        y[:4] = 0  # classes are unequal
+        result = cross_validate(Centroid(), X, y, groups, cv)
+        table = result.predictions
+        p = np.where(table["y_true"] == 1, table["p_1"], table["p_0"])
+        table = table.assign(loss=-np.log(p))
+        q, G, n = table["loss"].mean(), table["group"].nunique(), len(table)
+        parts = [part["loss"].sum() - q * len(part) for _, part in table.groupby("group")]
+        V = np.sum(np.square(parts)) / n**2 * G / (G - 1)
+        s2 = table.groupby("sample")["loss"].mean().var(ddof=0)
+        counts = table.drop_duplicates("sample")["y_true"].value_counts()
+        h = counts.sum() / 4 * (1 / counts).sum()
+        several = len(result.scores) > 1
+        expected = (1 + 2 * h / (1 + s2) * several) * V
+        if isinstance(cv, FewShotSplit):
+            expected += result.scores["log_loss"].var() / 4
+        found, errors = log_loss_variation(result)
+        assert found == pytest.approx((q, expected, G - 1))
+        wrong = table.assign(wrong=table["y_true"] != table["y_pred"])
+        assert errors == pytest.approx(wrong.groupby("sample")["wrong"].mean().sum())
+
+    def test_few_errors_bound_no_loss(self, rng):
+        X, y, groups = runs(rng, 64, 10, 9.0)
+        for wrong, method in ((0, "none"), (1, "none"), (2, "group variance")):
+            labels = y.copy()
+            labels[:wrong] = 1 - labels[:wrong]
+            result = cross_validate(Centroid(), X, labels, groups, allow=["labels-confounded"])
+            assert (result.predictions["y_true"] != result.predictions["y_pred"]).sum() == wrong
+            found = interval(result, "log_loss")
+            assert found.method == method
+            if method == "none":
+                assert found.reason == "too few errors to bound the loss"
+                assert np.isnan(found.low)
+                assert np.isnan(found.high)
+                assert found.estimate > 0
+            assert interval(result, "brier").method == "group bootstrap"
+
     def test_wider_at_a_higher_level(self, rng):
         result = cross_validate(Centroid(), *runs(rng, 64, 10, 1.0))
         narrow, wide = (interval(result, level=level) for level in (0.8, 0.95))
@@ -120,7 +175,7 @@ class TestFormulas:
         result = cross_validate(Centroid(), *runs(rng, 64, 10, 1.0))
         found = interval(result, score)
         assert found.low < found.estimate < found.high
-        assert found.method == "group bootstrap"
+        assert found.method == ("group variance" if score == "log_loss" else "group bootstrap")
 
     def test_regression(self, rng):
         X = rng.normal(size=(60, 3))
@@ -247,7 +302,10 @@ class TestEdges:
         for result in (classes, numbers):
             for score in result.score_names:
                 found = interval(result, score)
-                assert found.low <= found.estimate <= found.high, score
+                if found.reason == "too few errors to bound the loss":
+                    assert score == "log_loss"
+                else:
+                    assert found.low <= found.estimate <= found.high, score
 
 
 class TestDifference:
@@ -318,6 +376,15 @@ def test_coverage_of_differences(name):
     assert min(held.values()) >= 0.90, held
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["5 runs of 8, undamped", "10 runs near ceiling, discriminant"])
+def test_coverage_of_log_loss(name):
+    """Decoders that are too sure: held as often, at half the width; 150 data sets."""
+    found = coverage.loss_coverage(coverage.LOSS_DESIGNS[name], 150)
+    assert found["now"]["coverage"] >= 0.90
+    assert found["now"]["width"] < 0.7 * found["before"]["width"]
+
+
 def test_coverage_table(tmp_path):
     """The script runs, in its quick form, and names every design."""
     coverage.N_DRAWS, kept = 20, coverage.N_DRAWS
@@ -326,15 +393,16 @@ def test_coverage_table(tmp_path):
     finally:
         coverage.N_DRAWS = kept
     text = (tmp_path / "coverage.md").read_text()
-    assert all(name in text for name in (*coverage.DESIGNS, *coverage.PAIRS))
+    named = (*coverage.DESIGNS, *coverage.PAIRS, *coverage.LOSS_DESIGNS)
+    assert all(name in text for name in named)
 
 
 def test_losses_do_not_go_below_zero(rng):
     X, y, g = runs(rng, 64, 10, 6.0)
     result = cross_validate(Centroid(), X, y, g)
-    for score in ("log_loss", "brier"):
-        found = interval(result, score)
-        assert 0 <= found.low <= found.estimate <= found.high
+    found = interval(result, "brier")
+    assert 0 <= found.low <= found.estimate <= found.high
+    assert interval(result, "log_loss").reason == "too few errors to bound the loss"
 
 
 def test_chance_is_what_frequencies_reach():

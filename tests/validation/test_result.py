@@ -161,7 +161,7 @@ class TestTable:
             found = interval(result, name)
             assert (row["value"], row["low"], row["high"]) == found[1:4]
             assert row["chance"] == chance_level(result, name)
-            assert row["method"] == "group bootstrap"
+            assert row["method"] == found.method
         wide = result.table(level=0.99)
         assert (wide["low"] < table["low"]).all()
 

@@ -39,11 +39,15 @@ class Comparison:
         Why models could not be tested.
     curve : LearningCurve or None
         Scores at growing numbers of training scans.
+    nested : float or None
+        Score of the best of `rivals`, chosen anew for every group that is left out; None where that
+        cannot be done.
     """
 
     results: dict[str, Result]
     failures: dict[str, Exception] = field(default_factory=dict)
     curve: LearningCurve | None = None
+    nested: float | None = None
 
     @property
     def score(self) -> str:
@@ -90,7 +94,7 @@ class Comparison:
     @property
     def caution(self) -> str:
         """Say that the best was chosen by its score, and what that choice is worth."""
-        return caution(self.best, self.rivals)
+        return caution(self.best, self.rivals, self.nested)
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -104,10 +108,16 @@ class Comparison:
                 "models": self.table.to_dict("records"),
                 "failed": self.reasons,
                 "best": self.best,
-                "best_corrected_for_choice": score_after_choice(self.rivals),
+                **self._after_choice(),
                 "scores": summary_of(self.results[self.best]),
             }
         )
+
+    def _after_choice(self) -> dict[str, Any]:
+        if self.nested is not None:
+            return {"best_corrected_for_choice": self.nested, "corrected_by": "nested choice"}
+        drawn = score_after_choice(self.rivals)
+        return {"best_corrected_for_choice": drawn, "corrected_by": "bootstrap of predictions"}
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows of the table as text, baselines with an asterisk."""
@@ -140,16 +150,26 @@ class Comparison:
         return pd.DataFrame(rows, columns=headings).to_html(index=False, escape=True)
 
 
-def caution(best: str, results: Mapping[str, Result]) -> str:
-    """Say that the best of several was chosen by its score, and what that choice is worth."""
+def caution(best: str, results: Mapping[str, Result], nested: float | None = None) -> str:
+    """Say that the best of several was chosen by its score, and what that choice is worth.
+
+    Best by `nested`, the score of choices made anew for every group; else groups are drawn out of
+    finished predictions, which takes off less than it should.
+    """
     if len(results) < 2:
         return ""
     score = next(iter(results.values())).score_names[0].replace("_", " ")
     text = (
         f"{best} was chosen as the best of {len(results)} by this very {score}, which flatters it"
     )
-    honest = score_after_choice(dict(results))
-    return f"{text}." if honest is None else f"{text}; corrected for the choice: {honest:.3f}."
+    if nested is not None:
+        how = "chosen anew for every group, by fits that have not seen it"
+        return f"{text}; corrected for the choice: {nested:.3f} ({how})."
+    drawn = score_after_choice(dict(results))
+    if drawn is None:
+        return f"{text}."
+    how = "groups drawn out of finished predictions, which still flatters slightly"
+    return f"{text}; corrected for the choice: {drawn:.3f} ({how})."
 
 
 def reason(error: Exception) -> str:

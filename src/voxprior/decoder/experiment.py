@@ -29,6 +29,7 @@ from voxprior.validation import (
     learning_curve,
     permutation_test,
 )
+from voxprior.validation.choice import score_after_nested_choice
 from voxprior.validation.covariates import CovariateComparison
 
 
@@ -91,7 +92,24 @@ class Experiment:
             tested = {name: estimators[name] for name in results}
             first = next(iter(results.values()))
             curve = whole(self.learning_curve(tested, first, n_repeats=repeats))
-        return Comparison(results, failures, curve)
+        found = Comparison(results, failures, curve)
+        return replace(found, nested=self._chosen_anew(estimators, found.rivals))
+
+    def _chosen_anew(self, estimators: Mapping[str, Any], rivals: dict[str, Result]) -> Any:
+        """Score of the choice among rivals, made anew for every group; None where it cannot be."""
+        tasks = {name: prepared(estimators[name], self.data) for name in rivals}
+        models = {name: task.estimator for name, task in tasks.items()}
+        X = next(iter(tasks.values())).X  # the same for all
+        try:
+            return score_after_nested_choice(
+                models, X, self.data.y, self.data.groups, rivals, folder=self.folder, **self.running
+            )
+        except (OSError, MemoryError):  # not of the models
+            raise
+        except Exception as error:
+            told = f"The choice was not made anew for every group: {reason(error)}"
+            warnings.warn(InputWarning(told), stacklevel=4)
+            return None
 
     def _test_all(self, estimators: Mapping[str, Any]) -> tuple[dict, dict]:
         """Results by model, and what models failed with, if some did."""

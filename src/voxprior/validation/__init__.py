@@ -1,6 +1,7 @@
 """Estimator and data to a Result: splits, the one parallel loop, audit, inference."""
 
 from voxprior.validation.audit import AuditError, AuditWarning, Check, Finding, audit
+from voxprior.validation.choice import score_after_nested_choice
 from voxprior.validation.comparison import compare_decoders, score_after_choice
 from voxprior.validation.covariates import (
     CovariateCoding,
@@ -53,5 +54,6 @@ __all__ = [
     "permutation_test",
     "relabelling",
     "score_after_choice",
+    "score_after_nested_choice",
     "with_covariates",
 ]

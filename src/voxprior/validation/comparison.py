@@ -3,9 +3,11 @@
 **Do two differ?** `compare_decoders` flips the signs of the groups' differences.
 
 **What is the best one worth?** The model that scores best on some scans is partly the luckiest one,
-so its score flatters it. The bootstrap bias correction [1]_ of `score_after_choice` draws groups of
+so its score flatters it. `voxprior.validation.choice` makes the choice anew for every group. Where
+that takes too many fits, the bootstrap bias correction [1]_ of `score_after_choice` draws groups of
 held-out predictions with replacement, chooses the best model on those drawn and scores it on the
-groups not drawn; no model is fitted again:
+groups not drawn; no model is fitted again. As a group drawn has trained the folds of those that are
+not, it takes off a little too little:
 
     corrected = mean over b of  score(m_b, out_b),   m_b = argmax over m of  score(m, in_b)
 

@@ -6,9 +6,10 @@ The split decides the method:
   group): k right of n gives the quantiles of Beta(k + ½, n - k + ½), Jeffreys' interval [1]_;
 * **corrected resampled t** [2]_, for regression on repeated random splits with test sets no larger
   than training sets: variance (1/J + n_test/n_train) s² of the J folds' scores, J - 1 degrees;
+* **group variance**, for log-loss: see below;
 * **group bootstrap** for everything else: whole groups are drawn, see below;
-* none, and the reason is said, below 5 groups, for a loss that does not vary and for a score that
-  is not defined.
+* none, and the reason is said, below 5 groups, for a loss that does not vary, for a log-loss of
+  fewer than two errors and for a score that is not defined.
 
 **What is covered.** The score that such a validation has on average over data sets: for means over
 scans, the expected score, on new scans of new groups from the same population, of a decoder trained
@@ -24,7 +25,7 @@ counts twice and the variance is 2V; where there is much, each scan counts twice
 count stands still once a decoder is nearly right, which leaves 1V to 2V. The middle is taken:
 
     variance = (1 + λ h) V G/(G-1) + [repeated] s²/J                                        (1)
-    λ = 2 for log-loss, Brier and R², ½ for others, 0 for a single test set
+    λ = 2 for Brier and R², ½ for others, 0 for a single test set
 
 A scan of a rare class tests as much as any other but trains its class's mean with more weight,
 1/n_c instead of C/n; squared and averaged over scans that is h = n/C² Σ_c 1/n_c (1 for equal
@@ -38,9 +39,20 @@ variance, but never more than there are [4]_; so limits stay inside, and open at
     ñ = min(n, p(1-p)/variance · (z/t)²)          quantiles of Beta(pñ + ½, (1-p)ñ + ½)     (2)
 
 where n counts scans (n/h of them where classes weigh alike, and more where repeats of a scan
-disagree). A loss q (log-loss, Brier, absolute error, 1 - R²) gets limits on the log scale:
+disagree). A loss q (Brier, absolute error, 1 - R²) gets limits on the log scale:
 
     q · exp(± t √variance / q)                                                              (3)
+
+**Log-loss** of an over-confident decoder varies through single test scans, and little through
+training; (1) is then far too much, and the exponential of (3) explodes. With s the standard
+deviation over scans of the loss in nats, L_g the summed loss of group g and m_g its scans,
+
+    V = Σ_g (L_g - q m_g)²/n² · G/(G-1),    λ = 2/(1 + s²),    x = t √variance / q          (4)
+    low = q e^-x,    high = q e^x where x ≤ ½, else q e^½ (x + ½)                           (5)
+
+with the variance of (1). (5) is (3) as long as the interval is short, and goes on along a straight
+line. Near a ceiling the loss rests on errors that most data sets do not contain, and no interval
+holds: below two wrong scans none is given.
 
 The difference of two decoders on the same folds has ± t √variance, no smaller than n scans of which
 one differs would give, 1/n².
@@ -71,6 +83,7 @@ from voxprior.errors import InputError, option
 from voxprior.validation.scores import (
     OfGroups,
     check_same_scans,
+    row_scores,
     score_of_groups,
     score_predictions,
 )
@@ -79,11 +92,13 @@ if TYPE_CHECKING:
     from voxprior.validation.result import Result
 
 FEWEST_GROUPS = 5
+FEWEST_ERRORS = 2
 # λ of (1): 1 + λ is the middle of 1 to 2, and of 2 to 4.
 SHARED_TRAINING = {"count": 0.5, "loss": 2.0}
 COUNTS = ("accuracy", "coverage", "selective_accuracy")
 CLASSWISE = ("balanced_accuracy", "auc")
 LINEAR = ("log_loss", "brier", "r2")
+STILL = "the loss does not vary between groups"
 
 
 class Interval(NamedTuple):
@@ -94,7 +109,7 @@ class Interval(NamedTuple):
     low: float
     high: float
     level: float
-    method: str  # "beta-binomial", "corrected resampled t", "group bootstrap" or "none"
+    method: str  # "beta-binomial", "corrected resampled t", "group bootstrap" (variance) or "none"
     reason: str  # why this method, or why none
 
 
@@ -153,24 +168,24 @@ def interval(
     if method == "beta-binomial":
         tested = len(result.predictions)
         low, high = beta_binomial(round(estimate * tested), tested, level)
+    elif method == "group variance":
+        found, errors = log_loss_variation(result)
+        low, high = loss_limits(found, level)
+        if errors < FEWEST_ERRORS or np.isnan(low):
+            few = "too few errors to bound the loss"
+            reason = few if errors < FEWEST_ERRORS else STILL
+            method, low, high = "none", np.nan, np.nan
     elif method != "none":
         found = (
             _over_folds(result, score)
             if method == "corrected resampled t"
-            else _over_groups(
-                score_of_groups(result, score),
-                result,
-                score,
-                result.scores[score],
-                n_draws,
-                random_state,
-            )
+            else bootstrap_variation(result, score, n_draws, random_state)
         )
         estimate = found.estimate
         n = independent_scans(result, score) if score in COUNTS + CLASSWISE else np.nan
         low, high = limits(found, score, n, level)
         if np.isnan(low):
-            method, reason = "none", "the loss does not vary between groups"
+            method, reason = "none", STILL
     return Interval(score, float(estimate), float(low), float(high), level, method, reason)
 
 
@@ -206,6 +221,8 @@ def choose_method(result: Result, score: str) -> tuple[str, str]:
         return "corrected resampled t", "repeated random splits"
     if n_groups < FEWEST_GROUPS:
         return "none", f"fewer than {FEWEST_GROUPS} independent groups"
+    if score == "log_loss":
+        return "group variance", f"{n_groups} groups"
     return "group bootstrap", f"{n_groups} groups drawn whole"
 
 
@@ -318,6 +335,50 @@ def _corrected(scores: np.ndarray, n_train: float, n_test: float) -> Variation:
 def _over_folds(result: Result, score: str) -> Variation:
     folds = result.scores
     return _corrected(folds[score].to_numpy(), folds["n_train"].mean(), folds["n_test"].mean())
+
+
+def bootstrap_variation(result: Result, score: str, n_draws: int, random_state) -> Variation:
+    """(1) of a score."""
+    of_groups = score_of_groups(result, score)
+    return _over_groups(of_groups, result, score, result.scores[score], n_draws, random_state)
+
+
+def log_loss_variation(result: Result) -> tuple[Variation, float]:
+    """(4), and how many scans were wrong (a scan tested repeatedly counts in part)."""
+    scan, group = (
+        np.unique(result.predictions[name].to_numpy(), return_inverse=True)[1]
+        for name in ("sample", "group")
+    )
+    loss, right = (np.asarray(row_scores(result, name)) for name in ("log_loss", "accuracy"))
+    m, n, G = np.bincount(group), len(group), group.max() + 1
+    q = loss.mean()
+    V = np.square(np.bincount(group, weights=loss) - q * m).sum() / n**2 * G / (G - 1)
+    times = np.bincount(scan)
+    spread = (np.bincount(scan, weights=loss) / times).var()
+    training = SHARED_TRAINING["loss"] * rarity(result) / (1 + spread)
+    variance = (1 + training * (len(result.scores) > 1)) * V
+    if _repeated(result) and len(result.scores) > 1:
+        variance += result.scores["log_loss"].var(ddof=1) / len(result.scores)
+    errors = float((1 - np.bincount(scan, weights=right) / times).sum())
+    return Variation(float(q), float(variance), int(G) - 1), errors
+
+
+def loss_limits(found: Variation, level: float) -> tuple[float, float]:
+    """Limits (5) of a log-loss; NaN where the variance is 0.
+
+    Examples
+    --------
+    >>> from voxprior.validation.intervals import Variation, loss_limits
+    >>> variance = (1 + 2 / 1.04) * 0.0004  # s = .2 and equal classes
+    >>> [round(limit, 3) for limit in loss_limits(Variation(0.6, variance, 4), 0.95)]
+    [0.512, 0.703]
+    """
+    q, t = found.estimate, stats.t.ppf((1 + level) / 2, found.degrees)
+    if q <= 0 or np.sqrt(found.variance) <= 1e-9 * q:
+        return np.nan, np.nan
+    x = float(t * np.sqrt(found.variance) / q)
+    above = np.exp(x) if x <= 0.5 else np.exp(0.5) * (x + 0.5)
+    return float(q * np.exp(-x)), float(q * above)
 
 
 def _over_groups(

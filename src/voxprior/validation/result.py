@@ -69,7 +69,7 @@ class Result:
                        value   95 % interval chance           method
     balanced_accuracy  0.916  0.859 to 0.954  0.333  group bootstrap
     accuracy           0.916  0.857 to 0.955  0.344  group bootstrap
-    log_loss           0.619  0.096 to 4.003  1.098  group bootstrap
+    log_loss           0.619  0.122 to 2.169  1.098   group variance
     brier              0.067  0.027 to 0.169  0.333  group bootstrap
     auc                0.979  0.946 to 0.994  0.500  group bootstrap
     >>> result.predictions.columns.tolist()

@@ -1,0 +1,215 @@
+"""Mutants: does a test fail where a line of the numbers that must hold is changed?
+
+Cosmic Ray's operators change one place of a module (a number, a comparison, an operator, a
+condition, an exception); a mutant that no test notices survives. One change is drawn for each place
+that can be changed, and of these a seeded sample over all modules. Changes that cannot matter are
+left out: of annotations, which are never evaluated.
+
+Every mutant is a fork of this process, in which the libraries are loaded already and the changed
+module is put in place of the one on disk. No file is touched.
+
+    python tests/mutants.py [--sample 500] [--seed 0] [--only validation/intervals.py] [--least 0.9]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.abc
+import importlib.util
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from cosmic_ray.ast import get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "voxprior"
+AUDIT = ("audit", "likeness", "voxel_checks", "scan_findings", "probability_scale")
+
+
+def _of(folder: str, *names: str) -> list[str]:
+    return [f"tests/{folder}/test_{name}.py" for name in names]
+
+
+# Which tests should notice; the likeliest first, as the first failure ends a mutant.
+TESTS = {
+    "validation/intervals.py": _of("validation", "intervals", "result"),
+    "validation/choice.py": _of("validation", "choice"),
+    "validation/permutation.py": _of("validation", "permutation", "store"),
+    "validation/relabel.py": _of("validation", "relabel", "permutation"),
+    "validation/audit/__init__.py": _of("validation", *AUDIT),
+    "validation/audit/duplicates.py": _of("validation", "likeness", "audit"),
+    "validation/audit/estimators.py": _of("validation", "audit"),
+    "validation/audit/finding.py": _of("validation", "audit", "scan_findings"),
+    "validation/audit/folds.py": _of("validation", "audit", "voxel_checks"),
+    "validation/audit/likeness.py": _of("validation", "likeness", "scan_findings"),
+    "validation/audit/probabilities.py": _of("validation", "probability_scale"),
+    "validation/audit/scans.py": _of("validation", *AUDIT),
+    "validation/audit/variables.py": _of("validation", "audit", "voxel_checks", "scan_findings"),
+    "validation/audit/voxels.py": _of("validation", "voxel_checks", "audit"),
+    "decision/bayes.py": ["tests/decision"],
+    "modelfile/schema.py": ["tests/modelfile"],
+}
+SECONDS = 240
+# Objects are compared by value: `is` in place of `==` is no other program for small numbers.
+SILLY = ("_Is", "_IsNot")
+
+
+class Mutant(NamedTuple):
+    """One change: of which module, by which operator, at which of its places, on which line."""
+
+    module: str
+    operator: str
+    occurrence: int
+    line: int
+
+    def code(self) -> str:
+        """Source with the change."""
+        text = (SOURCE / self.module).read_text("utf-8")
+        changed = mutate_code(text, get_operator(self.operator)(), self.occurrence)
+        return changed if changed is not None else text
+
+
+# --- which mutants there are ----------------------------------------------------------------------
+
+
+def mutants_of(module: str, seed: int) -> list[Mutant]:
+    """One change, drawn by the seed, of each place of a module."""
+    nodes = list(_nodes(get_ast((SOURCE / module).read_text("utf-8"))))
+    places: dict[tuple, list[Mutant]] = {}
+    for name in operator_names():
+        if name.endswith(SILLY) and "Comparison" in name and "_Is" not in name.split("_")[1]:
+            continue
+        try:
+            operator = get_operator(name)()
+        except TypeError:  # one that must be told what to change
+            continue
+        found = (place for node in nodes for place in operator.mutation_positions(node))
+        for occurrence, (start, end) in enumerate(found):
+            mutant = Mutant(module, name, occurrence, start[0])
+            places.setdefault((start, end), []).append(mutant)
+    rng = random.Random(f"{seed} {module}")
+    return [rng.choice(places[place]) for place in sorted(places)]
+
+
+def _nodes(node) -> Iterator:
+    yield node
+    for child in getattr(node, "children", ()):
+        yield from _nodes(child)
+
+
+def matters(mutant: Mutant) -> bool:
+    """Whether the change is one of the program."""
+    try:
+        return _program(mutant.code()) != _program((SOURCE / mutant.module).read_text("utf-8"))
+    except SyntaxError:
+        return False
+
+
+def _program(text: str) -> str:
+    """What is run: the syntax tree without annotations."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        for name in ("annotation", "returns"):
+            if getattr(node, name, None) is not None:
+                setattr(node, name, ast.Constant(0))
+    return ast.dump(tree)
+
+
+# --- one mutant -----------------------------------------------------------------------------------
+
+
+class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Import one module from changed source."""
+
+    def __init__(self, module: str, code: str):
+        parts = ["voxprior", *Path(module).with_suffix("").parts]
+        self.package = parts[-1] == "__init__"
+        self.name = ".".join(parts[:-1] if self.package else parts)
+        self.path, self.code = SOURCE / module, code
+
+    def find_spec(self, name, path, target=None):
+        """Serve this module only."""
+        if name != self.name:
+            return None
+        folder = [str(self.path.parent)] if self.package else None
+        return importlib.util.spec_from_file_location(
+            name, self.path, loader=self, submodule_search_locations=folder
+        )
+
+    def is_package(self, name):
+        """Whether it is a package."""
+        return self.package
+
+    def get_source(self, name):
+        """Return the changed source."""
+        return self.code
+
+    def get_filename(self, name):
+        """Return where the module is."""
+        return str(self.path)
+
+
+def is_killed(mutant: Mutant) -> bool:
+    """Run the module's tests in a fork; a failure, a crash and a hang all kill."""
+    child = os.fork()
+    if child == 0:
+        _run(mutant)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status != 0
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
+
+
+def _run(mutant: Mutant) -> None:
+    """Run the tests of the mutant in this process, and end it."""
+    import pytest
+
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    sys.meta_path.insert(0, Changed(mutant.module, mutant.code()))
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
+    os._exit(int(pytest.main([*options, *TESTS[mutant.module]])))
+
+
+def main() -> int:
+    """Draw, run and tell."""
+    parser = argparse.ArgumentParser(description="Share of mutants that tests kill.")
+    parser.add_argument("--sample", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", action="append", choices=TESTS, help="a module; may be repeated")
+    parser.add_argument("--least", type=float, default=0.9, help="share that must be killed")
+    chosen = parser.parse_args()
+    os.chdir(ROOT)
+    for library in ("numpy", "scipy.stats", "sklearn.linear_model", "pandas", "pytest", "nilearn"):
+        importlib.import_module(library)
+    every = [m for module in chosen.only or TESTS for m in mutants_of(module, chosen.seed)]
+    random.Random(chosen.seed).shuffle(every)
+    number, survivors = 0, []
+    for number, mutant in enumerate(islice(filter(matters, every), chosen.sample), 1):
+        if not is_killed(mutant):
+            survivors.append(mutant)
+            print(f"survived: {mutant.module}:{mutant.line} {mutant.operator}", flush=True)
+        if number % 10 == 0:
+            print(f"{number - len(survivors)} of {number} killed", flush=True)
+    print(f"{number - len(survivors)} of {number} mutants killed", flush=True)
+    return int(len(survivors) > (1 - chosen.least) * number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
