@@ -1,13 +1,17 @@
 """Mistakes that are easily made are told in words, not by an error from deep inside."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from voxprior import Decoder
 from voxprior.errors import InputError
+from voxprior.images import Dataset
 from voxprior.labels import check_two_classes
 from voxprior.simulate import blobs
+from voxprior.space import VoxelSpace
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +84,20 @@ def test_a_report_prints_its_headline(scans):
     shown = repr(decoder.fit(data).generate_report(decoder.evaluate(data)))
     assert shown.startswith("Report('Decoding report'): Accuracy ")
     assert len(shown) < 200
+
+
+@pytest.mark.parametrize(
+    ("classes", "n_folds"),
+    [([0, 1] * 6, 3), ([0] * 4 + [1] * 8, 4), ([0] * 7 + [1] * 5, 5), ([0, 1] * 2, 2)],
+)
+def test_subjects_of_one_class_are_left_out_with_others_of_every_class(classes, n_folds):
+    """Two scans of each subject, nothing in them: leaving out single subjects is below chance."""
+    rng = np.random.default_rng(0)
+    y, subject = np.repeat(classes, 2), np.repeat(np.arange(len(classes)), 2)
+    X = rng.normal(size=(len(y), 27)).astype("f4")
+    data = Dataset(X, y, VoxelSpace.grid((3, 3, 3)), groups=subject)
+    result = Decoder("logistic").evaluate(data, allow="labels-confounded")
+    assert len(result.scores) == n_folds
+    assert "leave-one-out" not in {finding.name for finding in result.findings}
+    mixed = replace(data, y=np.tile([0, 1], len(classes)))
+    assert len(Decoder("logistic").evaluate(mixed).scores) == len(classes)

@@ -57,6 +57,10 @@ def test_folds_divide_no_subject(maps):
     assert result.settings["n_groups"] == 10
     told = {check.name: check.outcome for check in result.checks}
     assert told["shared-group"] == told["column-straddles"] == "not found"
+    # Subjects are of one class, five of each: every fold leaves one of both out.
+    assert told["leave-one-out"] == "not found"
+    assert len(result.scores) == 5
+    assert (result.predictions.groupby("fold")["y_true"].nunique() == 2).all()
     # Where the user leaves runs out instead, every subject is on both sides.
     data = load_maps(files, table=table, label="group", groups="visit")
     made = {c.name: c for c in Decoder("logistic").evaluate(data, allow="labels-confounded").checks}

@@ -197,7 +197,8 @@ class Testing:
     split: Annotated[
         str,
         typer.Option(
-            help=f"{split_names()}. auto holds out one run or group at a time, else 5 folds.",
+            help=f"{split_names()}. auto holds out one run or group at a time (subjects of every "
+            "class, where each is of one), else 5 folds.",
             rich_help_panel=TESTING,
         ),
     ] = "auto"
