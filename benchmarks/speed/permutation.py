@@ -23,7 +23,7 @@ SIZES = (((10, 10, 5), 8, 12, 40), ((20, 20, 10), 8, 12, 20), ((40, 40, 25), 8, 
 
 def seconds(model, X, y, runs, n: int, reuse: bool) -> tuple[float, np.ndarray]:
     """One permutation test, and the scores of its relabellings."""
-    given = permutation.prepare_for_labels if reuse else lambda estimator, X: None
+    given = permutation.prepare_for_labels if reuse else lambda estimator, X, groups: None
     with mock.patch.object(permutation, "prepare_for_labels", given):
         start = time.perf_counter()
         found = permutation_test(model, X, y, runs, n_permutations=n, stop_after=None)

@@ -23,7 +23,8 @@ from voxprior.validation import (
     permutation,
     permutation_test,
 )
-from voxprior.validation.permutation import as_good, p_value
+from voxprior.validation.permutation import p_value
+from voxprior.validation.ranks import as_good
 
 
 class TestPValue:
@@ -176,7 +177,7 @@ class TestTest:
 
     def test_gram_matrix_is_reused(self, runs_data):
         X, y, runs = runs_data
-        kwargs = {"n_permutations": 10, "stop_after": None}
+        kwargs = {"n_permutations": 10, "stop_after": None, "test": "refit"}
         gram = permutation_test(SVC(kernel="precomputed"), X @ X.T, y, runs, **kwargs)
         plain = permutation_test(SVC(kernel="linear"), X, y, runs, **kwargs)
         assert np.array_equal(gram.null, plain.null)

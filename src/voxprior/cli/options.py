@@ -188,6 +188,15 @@ Permutations = Annotated[
         min=0, help="Relabellings of a permutation test; 0 for none.", rich_help_panel=TESTING
     ),
 ]
+PermutationTest = Annotated[
+    str,
+    typer.Option(
+        "--test",
+        help="What is relabelled: batch (the family, many at once), fast (a ridge decoder stands "
+        "in), refit (the model itself); auto chooses by the model.",
+        rich_help_panel=TESTING,
+    ),
+]
 
 
 @dataclass

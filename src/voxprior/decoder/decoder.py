@@ -229,10 +229,9 @@ class Decoder(ImageReader):
         images, y, groups, covariates, cv, allow, folder
             As in `evaluate`.
         result : Result, optional
-            What `evaluate` found with the same images and split: its first score is tested, and
-            its audit is not made again.
+            What `evaluate` found with the same images and split: its audit is not made again.
         **options
-            As in `voxprior.validation.permutation_test`: n_permutations, score, ...
+            As in `voxprior.validation.permutation_test`: test, n_permutations, score, ...
         """
         known = self._experiment(images, y, groups, covariates, cv, allow, folder)
         return known.permutation_test(self.estimator, result, **options)
@@ -330,8 +329,8 @@ class Decoder(ImageReader):
 
     def decode(
         self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), permutations=0,
-        title=None, beside: Callable[[Result], list[dict[str, Any]]] | None = None, folder=None,
-        clock: Clock | None = None, mapping: Callable[[Dataset], Mapped] | None = None
+        test="auto", title=None, beside: Callable[[Result], list[dict[str, Any]]] | None = None,
+        folder=None, clock: Clock | None = None, mapping: Callable[[Dataset], Mapped] | None = None
     ) -> Decoding:  # fmt: skip
         """Do what the command ``voxprior decode`` does: test, fit on all images, make the report.
 
@@ -339,8 +338,9 @@ class Decoder(ImageReader):
         ----------
         images, y, groups, covariates, cv, allow, folder
             As in `evaluate`.
-        permutations : int
-            Relabellings of a permutation test; 0 for none.
+        permutations, test : int and str
+            Relabellings of a permutation test, 0 for none, and what is relabelled, "auto", "batch",
+            "fast" or "refit": see `voxprior.validation.permutation_test`.
         title : str, optional
             Heading of the report.
         beside : callable, optional
@@ -356,7 +356,8 @@ class Decoder(ImageReader):
             Its `write` leaves report, predictions, maps and model in a folder.
         """
         known = self._experiment(images, y, groups, covariates, cv, allow, folder)
-        return decode(self, known, permutations, title, beside, clock or Clock(), mapping)
+        clock = clock or Clock()
+        return decode(self, known, permutations, test, title, beside, clock, mapping)
 
     def generate_report(
         self, result: Result, title: str = "Decoding report", data: Dataset | None = None, **parts

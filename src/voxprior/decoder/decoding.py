@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,7 +100,7 @@ class Decoding:
         found = {"title": self.title, **summary_of(self.result), "headline": headline}
         found["decisions"] = list(self.data.decisions)
         if self.permutation is not None:
-            found["permutation"] = plain(self.permutation.summary() | {"null": None})
+            found["permutation"] = _told(self.permutation)
         if self.mapping is not None:
             found["map"] = self.mapping.summary()
         return found
@@ -142,6 +142,7 @@ def decode(
     decoder: Decoder,
     known: Experiment,
     permutations: int,
+    test: str,
     title: str | None,
     beside: Callable[[Result], list[dict[str, Any]]] | None,
     clock: Clock,
@@ -155,20 +156,27 @@ def decode(
     with clock.phase("testing", show=False):
         result = whole(known.evaluate(decoder.estimator))
         tables = covariate_tables(data, result, known.cv, decoder.random_state)
-    test = None
+    relabelled = None
     if permutations:
         with clock.phase("permutation test", show=False):
-            options = {"n_permutations": permutations}
-            test = whole(known.permutation_test(decoder.estimator, result, **options))
+            options = {"n_permutations": permutations, "test": test}
+            relabelled = whole(known.permutation_test(decoder.estimator, result, **options))
+        told = {"permutation": _told(relabelled)}
+        result = replace(result, settings=result.settings | told)
     with clock.phase("fitting on all scans", shown):
         decoder.fit(data)
     with clock.phase("writing the report", shown):
         title = title or f"{name_of(decoder.estimator, data.y)}: {subject(data)}"
         tables += beside(result) if beside else []
-        parts = {"done": facts(data), "permutation": test, "beside": tables}
+        parts = {"done": facts(data), "permutation": relabelled, "beside": tables}
         parts["where"] = None if mapped is None else mapped.where
         report = decoder.generate_report(result, title, data, **parts)
-    return Decoding(decoder, data, result, test, mapped, report, title, clock)
+    return Decoding(decoder, data, result, relabelled, mapped, report, title, clock)
+
+
+def _told(test: PermutationResult) -> dict[str, Any]:
+    """What files keep of a permutation test: all but the scores of the relabellings."""
+    return plain(test.summary() | {"null": None})
 
 
 # ---------------------------------------------------------------- in words and numbers

@@ -72,7 +72,7 @@ class Experiment:
         """Test the score of a model against relabelled scans."""
         model, X = prepared(estimator, self.data)
         if result is not None:
-            options = {"score": result.score_names[0], "audited": result.audit} | options
+            options = {"reported": result.score_names[0], "audited": result.audit} | options
         options = self._options() | {"blocks": self.data.blocks} | options
         return permutation_test(model, X, self.data.y, self.data.groups, self.cv, **options)
 

@@ -178,12 +178,4 @@ def _outcome(score: Score) -> str:
 
 def permutation_sentence(test: PermutationResult | None) -> str:
     """What a permutation test did and found; nothing where there was none."""
-    if test is None:
-        return ""
-    many = "all" if test.exact else "random"
-    text = (
-        f"In a permutation test ({len(test.null)} {many} relabellings, {test.scheme}; "
-        f"{test.hyperparameters}) the {score_name(test.score)} of {test.observed:.3f} had "
-        f"p = {test.p_value:.3g}; the smallest p this design can give is {test.smallest_p:.3g}"
-    )
-    return text + (" (stopped early)." if test.stopped_early else ".")
+    return "" if test is None else test.statement

@@ -9,7 +9,13 @@ import numpy as np
 from voxprior.validation import Result, chance_level, interval
 from voxprior.validation.intervals import Interval
 
-NAMES = {"r2": "R²", "mae": "mean absolute error", "auc": "area under ROC", "brier": "Brier score"}
+NAMES = {
+    "r2": "R²",
+    "mae": "mean absolute error",
+    "auc": "area under ROC",
+    "brier": "Brier score",
+    "margin": "mean held-out margin",
+}
 SMALL_IS_GOOD = ("log_loss", "brier", "mae", "mse")
 
 

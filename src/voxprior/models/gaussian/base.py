@@ -73,6 +73,12 @@ class GramModel(VoxelModel):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
+    @property
+    def reads_gram(self) -> bool:
+        """Whether scans enter through their inner products alone, one Gram matrix at most given."""
+        given = self.kernel.values() if isinstance(self.kernel, dict) else self.kernel
+        return isinstance(self.kernel, str) or not any("precomputed" in one for one in given)
+
     def _kernels(self) -> list[Kernel]:
         """The terms of the covariance, one per Gram matrix."""
         names = [name for part in self._kernel_parts() for name in part]

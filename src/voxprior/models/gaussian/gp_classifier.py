@@ -7,12 +7,15 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from voxprior.algebra import blas_threads_for, floored_log
 from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.gaussian.base import GaussianProcess
+from voxprior.models.gaussian.batch import STEPS, ManyProcesses, fit_processes
 from voxprior.models.gaussian.class_processes import ClassProcesses
+from voxprior.models.gaussian.gram import gram_matrix
 from voxprior.models.gaussian.laplace import (
     BinaryPosterior,
     SoftmaxPosterior,
@@ -153,6 +156,15 @@ class GPClassifier(ClassProcesses):
         "n_draws": [Interval(Integral, 1, None, closed="left")],
     }
 
+    # For tests in batch: what `fit_many` fits, labellings that it takes at once, and up to how many
+    # scans it is worth it.
+    fit_many_words: ClassVar[str] = (
+        "a Gaussian process (logistic, by Laplace's method) with its scale chosen by evidence in "
+        "every fold and relabelling"
+    )
+    labels_at_once: ClassVar[int] = 256
+    most_scans_at_once: ClassVar[int] = 200
+
     def __init__(
         self,
         kernel="linear",
@@ -242,6 +254,62 @@ class GPClassifier(ClassProcesses):
             self._learn(gram, codes, groups)
         self.doubt_ = None if beta is None else learn_doubt(self, X, codes, beta)._asdict()
         return self
+
+    def prepare(self, X: Any) -> np.ndarray:
+        """Gram matrix (n, n) of all scans, from which `fit_many` fits; it needs a single kernel."""
+        self._validate_params()
+        X = self._read(X, reset=True)
+        gram = self._given_grams(X)[0] if self._precomputed else gram_matrix(X)
+        self._refuse_infinite(X, np.diag(gram))
+        return gram
+
+    @available_if(lambda self: self._has_one_scale())
+    def fit_many(
+        self, prepared: np.ndarray, rows: np.ndarray, Y: np.ndarray, n_classes: int
+    ) -> ManyProcesses:
+        """Fit many labellings of the same scans at once, by a quicker model of the same kind.
+
+        The likelihood is logistic, inference Laplace's method, and the scale of the kernel the
+        best of five by evidence, so that these are not quite the models of `fit`; see
+        `voxprior.models.gaussian.batch`.
+
+        Parameters
+        ----------
+        prepared : array (n, n)
+            What `prepare` returned.
+        rows : array (k,)
+            Scans that train.
+        Y : array (k, B)
+            Class codes, one labelling per column.
+        n_classes : int
+
+        Returns
+        -------
+        ManyProcesses
+            Its ``decision_function(rows)`` gives latent means.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from voxprior import GPClassifier
+        >>> y, rng = np.tile([0, 1], 8), np.random.default_rng(0)
+        >>> X = rng.normal(size=(16, 4)) + 3 * y[:, None]
+        >>> gp, train = GPClassifier(), np.arange(12)
+        >>> many = gp.fit_many(gp.prepare(X), train, np.column_stack([y, 1 - y])[train], 2)
+        >>> (many.decision_function(np.arange(12, 16)) > 0).T.astype(int)
+        array([[0, 1, 0, 1],
+               [1, 0, 1, 0]])
+        """
+        tried: dict[str, Any] = {}
+        if not self.optimize:
+            tried = {"log_scales": self._start(1), "steps": (max(STEPS),)}
+        options = {"center": self.center, "normalize": self.normalize} | tried
+        return fit_processes(self._kernels()[0], prepared, rows, Y, n_classes, **options)
+
+    def _has_one_scale(self) -> bool:
+        """Whether the kernel is one term with a scale and no length."""
+        single = isinstance(self.kernel, str) and self.regions is None
+        return single and self.kernel != "rbf" and self.hyperprior is None
 
     def predict_latent(
         self, X: Any, diagonal: np.ndarray | None = None

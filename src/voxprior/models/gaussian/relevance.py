@@ -61,6 +61,11 @@ class RelevanceVectorMachine(GramModel):
         # Any symmetric matrix will do: its columns are regressors, it need not be a covariance.
         return self.basis == "kernel" and self.kernel == "precomputed"
 
+    @property
+    def reads_gram(self) -> bool:
+        """Whether scans enter through their inner products alone."""
+        return self.basis == "kernel"
+
     def _kernel(self) -> tuple[list[Kernel], np.ndarray]:
         """The one kernel and its hyper-parameters; the bias of a linear one is a column."""
         (kernel,) = self._kernels()
