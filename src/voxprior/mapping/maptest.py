@@ -114,14 +114,14 @@ def map_test(
     >>> found.hypothesis[:52]
     'In this voxel the means of house and face differ. Th'
     """
-    X = _checked_scans(X)
+    X = checked_scans(X)
     _check_choices(statistic, correction, level)
     if n_permutations is None:
         n_permutations = FEWER if statistic in ("tfce", "cluster") else MANY
     exchange = choose_exchange(
-        _checked_labels(y, len(X), "y"),
-        _checked_labels(groups, len(X), "groups"),
-        _checked_labels(blocks, len(X), "blocks"),
+        checked_labels(y, len(X), "y"),
+        checked_labels(groups, len(X), "groups"),
+        checked_labels(blocks, len(X), "blocks"),
         n=len(X),
         scheme=scheme,
         n_permutations=n_permutations,
@@ -148,7 +148,8 @@ def _tell_floor(told: str, despite_floor: bool) -> None:
     warnings.warn(InputWarning(told), stacklevel=3)
 
 
-def _checked_scans(X: Any) -> NDArray:
+def checked_scans(X: Any) -> NDArray:
+    """Scans (n, V) as an array of finite numbers, or an error."""
     X = np.asarray(X)
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(
@@ -161,7 +162,8 @@ def _checked_scans(X: Any) -> NDArray:
     return X
 
 
-def _checked_labels(values: Any, n: int, name: str) -> NDArray | None:
+def checked_labels(values: Any, n: int, name: str) -> NDArray | None:
+    """What is given per scan as an array of n values, none missing, or an error."""
     if values is None:
         return None
     values = np.asarray(values)

@@ -96,7 +96,7 @@ def last_step(estimator: Any) -> Any:
 
 def offers_many(model: Any) -> bool:
     """Whether a model can fit many labellings at once."""
-    return hasattr(model, "prepare") and hasattr(model, "fit_many")
+    return hasattr(model, "fit_many") and hasattr(model, "fit_many_words")
 
 
 def reads_gram(model: Any) -> bool:
@@ -214,7 +214,7 @@ def _prepare(decoder: Any, estimator: Any, X: np.ndarray) -> Any:
 def rank_block(block: np.ndarray, seed: Any, batch: Batch) -> list[list[float]]:
     """Scores of one block of relabellings, one row each, signed so that large is good."""
     design = batch.design
-    Y = np.stack([design.structure.labels(codes) for codes in block], axis=1)
+    Y = np.ascontiguousarray(block[:, design.structure.unit].T)
     if batch.views is not None:
         return _rows(batch, batch.views, Y)
     rows = []
@@ -264,8 +264,8 @@ def column_score(name: str, values: np.ndarray, truth: np.ndarray, n_classes: in
             return 1 - ((truth - values) ** 2).sum(axis=0) / around
     if name == "mae":
         return np.abs(truth - values).mean(axis=0)
-    if values.ndim == 2:
-        values = np.stack([-values / 2, values / 2], axis=-1)
+    if n_classes == 2:
+        return _two_class_score(name, values, truth)
     if name == "auc":
         return np.mean([_area(values[..., c], truth == c) for c in range(n_classes)], axis=0)
     own = np.take_along_axis(values, truth[..., None], axis=-1)[..., 0]
@@ -273,9 +273,20 @@ def column_score(name: str, values: np.ndarray, truth: np.ndarray, n_classes: in
         others = np.where(np.arange(n_classes) == truth[..., None], -np.inf, values)
         return (own - others.max(axis=-1)).mean(axis=0)
     right = values.argmax(axis=-1) == truth
-    if name == "accuracy":
-        return right.mean(axis=0)
-    return _balanced(right, truth, n_classes)
+    return right.mean(axis=0) if name == "accuracy" else _balanced(right, truth, n_classes)
+
+
+def _two_class_score(name: str, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The same for two classes: class 1 where the value (or the difference of two) is positive."""
+    if values.ndim == 3:
+        values = values[..., 1] - values[..., 0]
+    positive = truth == 1
+    if name == "auc":
+        return _area(values, positive)
+    if name == "margin":
+        return (2.0 * np.where(positive, values, 0.0).sum(axis=0) - values.sum(axis=0)) / len(truth)
+    right = (values > 0) == positive
+    return right.mean(axis=0) if name == "accuracy" else _balanced(right, truth, 2)
 
 
 def _balanced(right: np.ndarray, truth: np.ndarray, n_classes: int) -> np.ndarray:

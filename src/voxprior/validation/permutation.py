@@ -53,7 +53,7 @@ from voxprior.validation.refit import Design, refit_ranks, score_store, settle_s
 from voxprior.validation.relabel import (
     Relabelling,
     every_relabelling,
-    random_relabelling,
+    random_relabellings,
     relabelling,
 )
 
@@ -327,6 +327,5 @@ def _draw(structure: Relabelling, n_permutations: int, random_state) -> tuple[li
     """Unit codes to score, the true ones first, and whether these are all there are."""
     if structure.n_distinct - 1 <= n_permutations:
         return list(every_relabelling(structure)), True
-    seeds = np.random.SeedSequence((random_state, 1)).spawn(n_permutations)
-    drawn = [random_relabelling(structure, np.random.default_rng(seed)) for seed in seeds]
-    return [structure.code, *drawn], False
+    rng = np.random.default_rng((random_state, 1))
+    return [structure.code, *random_relabellings(structure, n_permutations, rng)], False

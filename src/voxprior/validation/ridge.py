@@ -169,9 +169,10 @@ class EvidenceRidge:
         """Decoders of scans `rows` for the columns of Y: class codes, or numbers (no classes)."""
         columns = label_columns(Y, n_classes)
         mean = columns.mean(axis=0)
+        columns -= mean
         inner, _ = center_by_training(prepared, rows, rows[:0])
         spectrum, vectors = _spectrum(inner)
-        rotated = vectors.T @ (columns - mean)
+        rotated = vectors.T @ columns
         if len(spectrum):
             penalties = np.exp(LOG_PENALTIES) * spectrum.mean()
             best = evidence(spectrum, rotated, penalties).argmax(axis=0)
@@ -199,5 +200,5 @@ def label_columns(Y: np.ndarray, n_classes: int) -> np.ndarray:
     if n_classes == 0:
         return Y.astype(float)
     if n_classes == 2:
-        return np.where(Y == 1, 1.0, -1.0)
+        return 2.0 * (Y == 1) - 1.0
     return np.eye(n_classes)[Y].reshape(len(Y), -1)

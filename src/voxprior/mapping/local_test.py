@@ -1,0 +1,228 @@
+"""Sets of voxels decoded one by one and tested together: what searchlights and regions share.
+
+Every set is decoded by ridge regression on the class labels, one group held out at a time, see
+`voxprior.mapping.local_ridge`; or, slowly, by any other estimator. The sets are tested by the
+maximum of their scores,
+
+    p_c = (1 + #{b : max_c' score_c'b >= score_c}) / (1 + B)                                (1)
+
+for relabellings b as the design allows, so that the chance of any false claim is at most the level.
+
+| symbol | variable | shape |
+|---|---|---|
+| score_c | `observed` | (number of sets,) |
+| max_c' score_c'b | `null_max` | (B,) |
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from voxprior.errors import InputError, option
+from voxprior.mapping.exchange import Exchange, choose_exchange
+from voxprior.mapping.local_estimator import estimator_scores
+from voxprior.mapping.local_ridge import SCORES, Labellings, labellings, neighborhood_scores
+from voxprior.mapping.maptest import checked_labels, checked_scans
+from voxprior.mapping.vicinity import Neighborhoods
+from voxprior.space import VoxelSpace
+from voxprior.validation.ranks import ROUNDING
+from voxprior.validation.run import run_tasks
+
+STANDARDIZE = ("auto", "zscore", "center", "none")
+SCORE_WORDS = {"auc": "area under ROC", "margin": "standardised margin"}
+# Scans per group from which a standard deviation is worth dividing by.
+MANY_SCANS = 8
+# Folds of scans that belong to no groups.
+N_FOLDS = 10
+# Sets of voxels of one task.
+AT_ONCE = 512
+# Spread below which a voxel is constant up to rounding, relative to its values.
+CONSTANT = 1e-10
+
+
+class LocalDesign(NamedTuple):
+    """Scans ready to be decoded, their labels under every relabelling, and how those came about."""
+
+    X: np.ndarray
+    labels: Labellings
+    exchange: Exchange
+
+
+class LocalTest(NamedTuple):
+    """Scores of all sets and what relabellings say of them."""
+
+    observed: np.ndarray
+    p_fwer: np.ndarray
+    p_uncorrected: np.ndarray
+    null_max: np.ndarray
+    complete: bool
+
+
+def local_design(
+    X, y, groups, blocks, *, scheme: str, standardize: str, n_permutations: int, random_state: int
+) -> LocalDesign:
+    """Check scans and labels, draw the relabellings, and standardise within groups."""
+    if standardize not in STANDARDIZE:
+        raise InputError(
+            f"{option('standardize', standardize)} is not known", expected=", ".join(STANDARDIZE)
+        )
+    X = checked_scans(X)
+    y, groups, blocks = (
+        checked_labels(values, len(X), name)
+        for values, name in ((y, "y"), (groups, "groups"), (blocks, "blocks"))
+    )
+    exchange = choose_exchange(
+        y,
+        groups,
+        blocks,
+        n=len(X),
+        scheme=scheme,
+        n_permutations=n_permutations,
+        random_state=random_state,
+    )
+    labels = _labels(exchange, groups, random_state)
+    return LocalDesign(_standardized(X, labels, groups is not None, standardize), labels, exchange)
+
+
+def _labels(exchange: Exchange, groups: Any, random_state: int) -> Labellings:
+    """Labels of scans under every relabelling, and the folds that test them."""
+    if not exchange.classes:
+        raise InputError(
+            "Sets of voxels are tested by how well they tell classes apart",
+            expected="labels of classes",
+            remedy="Test single voxels, with map_test",
+        )
+    if groups is None:
+        # Units that move together are tested together; labels have no say in it.
+        rng = np.random.default_rng((random_state, 2))
+        n_units = int(exchange.unit.max()) + 1
+        fold = (rng.permutation(n_units) % min(N_FOLDS, n_units))[exchange.unit]
+    else:
+        fold = np.unique(groups, return_inverse=True)[1].ravel()
+    if len(np.unique(fold)) < 2:
+        raise InputError("One group cannot be held out", expected="2 groups or more", got="1")
+    codes = exchange.targets[:, exchange.unit]
+    return labellings(codes, fold, len(exchange.classes), pooled=exchange.scheme == "whole")
+
+
+def _standardized(X: np.ndarray, labels: Labellings, grouped: bool, how: str) -> np.ndarray:
+    """Scans (n, V) in float64, centred or z-scored within groups; constant voxels become 0."""
+    fold = labels.fold
+    if how == "auto":
+        table = np.zeros((int(fold.max()) + 1, labels.n_classes), int)
+        np.add.at(table, (fold, labels.codes[:, 0]), 1)
+        crossed = grouped and bool((table == table[:, :1]).all())
+        wide = bool((table.sum(axis=1) >= MANY_SCANS).all())
+        how = ("zscore" if wide else "center") if crossed else "none"
+    out = np.array(X, dtype=float)
+    size = np.abs(out).max(axis=0)
+    for g in np.unique(fold) if how != "none" else ():
+        rows = fold == g
+        out[rows] -= out[rows].mean(axis=0)
+        if how == "zscore":
+            spread = out[rows].std(axis=0)
+            varies = spread > CONSTANT * size
+            out[rows] = np.where(varies, out[rows] / np.where(varies, spread, 1.0), 0.0)
+    out[:, np.abs(out - out[:1]).max(axis=0) <= CONSTANT * size] = 0.0
+    return out
+
+
+def check_choices(score: str, level: float, alpha: float) -> None:
+    """Refuse what is not a score, a level or a penalty."""
+    if score not in SCORES:
+        raise InputError(f"{option('score', score)} is not known", expected=", ".join(SCORES))
+    if not 0 < level < 1:
+        raise InputError(f"{option('level', level)} is not a level", expected="between 0 and 1")
+    if not alpha > 0:
+        raise InputError(f"{option('alpha', alpha)} is not a penalty", expected="above 0")
+
+
+def decoder_words(estimator: Any) -> str:
+    """What decodes a set of voxels."""
+    ridge = "ridge regression on the class labels"
+    return ridge if estimator is None else type(estimator).__name__
+
+
+# --- the test ---------------------------------------------------------------------------------
+
+
+class LocalScores(NamedTuple):
+    """Scores of some sets: the true ones, how many relabellings reach them, and maxima."""
+
+    observed: np.ndarray
+    reached: np.ndarray
+    highest: np.ndarray  # (B,)
+
+
+def local_test(
+    design: LocalDesign,
+    sets: Neighborhoods,
+    score: str,
+    alpha: float,
+    estimator: Any,
+    space: VoxelSpace | None,
+    running: dict[str, Any],
+) -> LocalTest:
+    """Decode all sets under all relabellings, and correct for their number."""
+    X, labels, _ = design
+    how = (_by_ridge, alpha) if estimator is None else (_by_estimator, estimator, space)
+    n_sets = len(sets.sizes)
+    tasks = np.array_split(np.arange(n_sets), -(-n_sets // AT_ONCE))
+    shared = (X, sets, labels, score, *how[1:])
+    outcome = run_tasks(how[0], tasks, shared, name="blocks of voxel sets", **running)
+    n_null = labels.codes.shape[1] - 1
+    observed, reached = np.full(n_sets, np.nan), np.full(n_sets, n_null)
+    highest = np.full(n_null, -np.inf)
+    for index, found in zip(outcome.indices, outcome.values):
+        observed[tasks[index]], reached[tasks[index]] = found.observed, found.reached
+        highest = np.maximum(highest, found.highest)
+    alone = (1 + reached) / (1 + n_null)
+    return LocalTest(observed, corrected(observed, highest), alone, highest, outcome.complete)
+
+
+def _by_ridge(centers, seed, X, sets, labels, score, alpha) -> LocalScores:
+    return _summed(neighborhood_scores(X, sets, centers, labels, score, alpha))
+
+
+def _by_estimator(centers, seed, X, sets, labels, score, estimator, space) -> LocalScores:
+    return _summed(estimator_scores(X, sets, centers, labels, score, estimator, space, seed))
+
+
+def _summed(scores: np.ndarray) -> LocalScores:
+    observed, null = scores[:, 0], scores[:, 1:]
+    slack = ROUNDING * np.maximum(1.0, np.abs(observed))
+    reached = (null >= (observed - slack)[:, None]).sum(axis=1)
+    return LocalScores(observed, reached, null.max(axis=0, initial=-np.inf))
+
+
+def corrected(observed: np.ndarray, highest: np.ndarray) -> np.ndarray:
+    """Values p (1) corrected for the number of sets; 1 for sets that were not decoded.
+
+    >>> corrected(np.array([0.9, 0.6, np.nan]), np.array([0.7, 0.8, 0.5]))
+    array([0.25, 0.75, 1.  ])
+    """
+    slack = ROUNDING * np.maximum(1.0, np.abs(observed))
+    ordered = np.sort(highest)
+    level = np.nan_to_num(observed - slack, nan=-np.inf, neginf=-np.inf)
+    return (1 + len(ordered) - np.searchsorted(ordered, level)) / (1 + len(ordered))
+
+
+def threshold(highest: np.ndarray, level: float) -> float:
+    """Score that one must exceed for a corrected p of at most the level; inf where none can.
+
+    >>> threshold(np.arange(1.0, 20.0), 0.1)
+    18.0
+    """
+    allowed = int(np.floor(level * (1 + len(highest)) + 1e-9))
+    return float(np.sort(highest)[-allowed]) if allowed else np.inf
+
+
+def told_apart(classes: tuple) -> str:
+    """Classes in words.
+
+    >>> told_apart(("cat", "face", "house"))
+    'cat, face and house'
+    """
+    return f"{', '.join(map(str, classes[:-1]))} and {classes[-1]}"
