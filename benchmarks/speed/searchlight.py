@@ -33,13 +33,20 @@ N_RELABELLINGS = 1000
 
 def scans(shape, n_runs: int, per_run: int):
     """Blobs under smooth noise, z-scored by run."""
-    data = blobs(shape=shape, n_samples=n_runs * per_run, effect=1.5, random_state=0)
-    runs = np.repeat(np.arange(n_runs), per_run)
-    order = np.argsort(np.argsort(data.y, kind="stable") % n_runs, kind="stable")
-    X, y = data.X[order], np.asarray(data.y)[order]
-    X = X - np.array([X[runs == r].mean(axis=0) for r in range(n_runs)])[runs]
-    X = X / np.array([X[runs == r].std(axis=0) for r in range(n_runs)])[runs]
-    return X.astype(np.float32), y, runs
+    data = blobs(
+        shape,
+        n_runs * per_run // 2,
+        n_blobs=4,
+        effect=1.5,
+        noise="correlated",
+        n_groups=n_runs,
+        random_state=0,
+    )
+    X, runs = data.X.astype(float), data.groups
+    for run in np.unique(runs):
+        X[runs == run] -= X[runs == run].mean(axis=0)
+        X[runs == run] /= X[runs == run].std(axis=0)
+    return X.astype(np.float32), data.y, runs
 
 
 def theirs(X, y, runs, space: VoxelSpace, radius: float, centers: np.ndarray) -> tuple:

@@ -20,9 +20,9 @@ from voxprior import modelfile
 from voxprior.decoder.comparison import Comparison
 from voxprior.decoder.decoding import Decoding, decode
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
+from voxprior.decoder.local_maps import LocalMaps
 from voxprior.decoder.mapping import Mapped, map_data
 from voxprior.decoder.preparation import image_space, name_of, prepared
-from voxprior.decoder.reading import ImageReader
 from voxprior.decoder.rows import new_rows
 from voxprior.images import Dataset, ImageSpace
 from voxprior.mapping import MapTest
@@ -32,12 +32,12 @@ from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
 
 
-class Decoder(ImageReader):
+class Decoder(LocalMaps):
     """Decode brain images with any scikit-learn classifier or regressor.
 
     All that tests the decoder (`evaluate`, `permutation_test`, `learning_curve`, `compare`) reads
     the same images, prepares the same estimator and makes one audit, so that every way to a number
-    gives the same one.
+    gives the same one. `searchlight` and `region_test` say where in the brain labels can be read.
 
     Parameters
     ----------
@@ -339,8 +339,7 @@ class Decoder(ImageReader):
         images, y, groups, covariates, cv, allow, folder
             As in `evaluate`.
         permutations, test : int and str
-            Relabellings of a permutation test, 0 for none, and what is relabelled, "auto", "batch",
-            "fast" or "refit": see `voxprior.validation.permutation_test`.
+            Relabellings, 0 for none, and the way of `voxprior.validation.permutation_test`.
         title : str, optional
             Heading of the report.
         beside : callable, optional
