@@ -193,10 +193,10 @@ def read_regions(labels: Any, names: Any, space: VoxelSpace | None, n_voxels: in
     >>> found.names, found.sets.members(1)
     (('V1', 'V2'), array([3]))
     """
-    if isinstance(labels, np.ndarray | list | tuple):
-        codes, called = _by_voxel(np.asarray(labels), names, n_voxels)
-    elif isinstance(labels, Atlas):
+    if isinstance(labels, Atlas):
         codes, called = labels
+    elif isinstance(labels, np.ndarray | list | tuple):
+        codes, called = _by_voxel(np.asarray(labels), names, n_voxels)
     elif space is None:
         raise InputError("An atlas image needs voxels in a space", remedy=f"Give {option('space')}")
     else:
