@@ -16,7 +16,7 @@ their error messages.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,10 @@ class VoxelEstimator(BaseEstimator):
         """Scans to predict, with the features of those in `fit`."""
         check_is_fitted(self)
         return validate_data(self, X, dtype=self._scan_dtype, reset=False)
+
+    def _to_refit(self, X: Any) -> tuple[Self, Any]:
+        """A model like this one, and X in the form in which it is quickly fitted to parts."""
+        return self, X
 
     def _part(self, X: Any, rows: NDArray, trained: NDArray) -> Any:
         """Scans `rows` of X as a model trained on the scans `trained` takes them."""

@@ -172,7 +172,8 @@ def learn_doubt(model: VoxelModel, X: Any, codes: NDArray, beta: tuple[float, fl
         Their class codes.
     beta : (a, b)
     """
-    plain, counts = clone(model).set_params(doubt=None), np.bincount(codes)
+    like, X = model._to_refit(X)
+    plain, counts = clone(like).set_params(doubt=None), np.bincount(codes)
     scores, truth = np.empty((0, len(counts))), np.empty(0, dtype=np.intp)
     for test in balanced_folds(codes):
         fitted, X_test = refit_without(plain, X, codes, test)

@@ -185,6 +185,15 @@ class GramModel(VoxelModel):
             self.X_fit_ = X if keep else X.copy()
         return self.gram_
 
+    def _keep_evidence(self, evidences: list[float]) -> None:
+        """Evidence of the labels as a whole, or of each class against the rest; never both."""
+        for name in ("log_evidence_", "log_evidences_"):
+            self.__dict__.pop(name, None)
+        if len(evidences) == 1:
+            self.log_evidence_ = float(evidences[0])
+        else:
+            self.log_evidences_ = np.array(evidences)
+
     def _scale(self, gram: np.ndarray) -> float:
         mean = float(np.trace(gram)) / len(gram)
         return mean if self.normalize and mean > 0 else 1.0

@@ -57,7 +57,7 @@ class ClassProcesses(VoxelClassifier, GaussianProcess):
         problems = self._problems(gram, codes)
         optima = [self._climb_class(*each) for each in zip(problems, self._starts(problems))]
         fits = [problem.posterior(o.theta) for problem, o in zip(problems, optima)]
-        self._keep_evidence(np.array([fit.log_evidence for fit in fits]))
+        self._keep_evidence([fit.log_evidence for fit in fits])
         self.evidence_path_ = np.concatenate([optimum.path for optimum in optima])
         posteriors = fits[0].classes if self._multinomial else fits
         self.posteriors_ = [fit._asdict() for fit in posteriors]
@@ -86,14 +86,6 @@ class ClassProcesses(VoxelClassifier, GaussianProcess):
         if self._multinomial and self.theta is None:
             start = start + MULTINOMIAL_LOG_SCALE * problems[0].is_scale
         return [start] * len(problems)
-
-    def _keep_evidence(self, evidences: np.ndarray) -> None:
-        for name in ("log_evidence_", "log_evidences_"):
-            self.__dict__.pop(name, None)
-        if len(evidences) == 1:
-            self.log_evidence_ = float(evidences[0])
-        else:
-            self.log_evidences_ = evidences
 
     def _keep_theta(self, thetas: list[np.ndarray]) -> None:
         """One row per class, or one after the other where classes have unequal numbers of them."""

@@ -102,12 +102,7 @@ def expectation_propagation(
         if change <= tolerance * (1.0 + np.abs(tau).max()):
             break
     else:
-        warnings.warn(
-            f"Expectation propagation did not settle in {MAX_ITERATIONS} rounds (last change "
-            f"{change:.2g}); lower the kernel scale or use inference='laplace'.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        warn_unsettled(MAX_ITERATIONS, change)
     root = np.sqrt(tau)
     a = nu - root * cho_solve((at.cholesky, True), root * (K @ nu))
     log_evidence = _log_evidence(at, tau, nu, sign)
@@ -117,6 +112,16 @@ def expectation_propagation(
 def steady(K: np.ndarray) -> np.ndarray:
     """K with a trace of noise: without prior variance a scan had an infinitely sharp cavity."""
     return K + 1e-12 * max(float(np.diag(K).max()), LEAST_VARIANCE) * np.eye(len(K))
+
+
+def warn_unsettled(n_rounds: int, change: float) -> None:
+    """Tell the caller of the propagation that its sites still move."""
+    warnings.warn(
+        f"Expectation propagation did not settle in {n_rounds} rounds (last change {change:.2g}); "
+        "lower the kernel scale or use inference='laplace'.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
 
 
 class Marginals(NamedTuple):

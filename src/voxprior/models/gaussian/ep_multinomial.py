@@ -29,13 +29,11 @@ M. Seeger, M. I. Jordan, Sparse Gaussian process classification with multiple cl
 independent over classes); Rasmussen & Williams 2006, Alg. 3.5.
 """
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve
 from scipy.special import log_ndtr, roots_hermitenorm, softmax
-from sklearn.exceptions import ConvergenceWarning
 
 from voxprior.models.gaussian.ep import (
     LOG_ROOT_2PI,
@@ -45,6 +43,7 @@ from voxprior.models.gaussian.ep import (
     marginals,
     site_evidence,
     steady,
+    warn_unsettled,
 )
 from voxprior.models.gaussian.laplace import BinaryPosterior
 
@@ -150,12 +149,7 @@ def multinomial_propagation(
         if change <= tolerance * (1.0 + np.abs(tau).max()):
             break
     else:
-        warnings.warn(
-            f"Expectation propagation did not settle in {MAX_ITERATIONS} rounds (last change "
-            f"{change:.2g}); lower the kernel scale or use inference='laplace'.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        warn_unsettled(MAX_ITERATIONS, change)
     mean, variance = _cavities(ats, tau, nu)
     log_Z = tilted(mean, variance, codes).log_Z
     classes = [_posterior(k, ats[c], tau[:, c], nu[:, c]) for c, k in enumerate(kernels)]

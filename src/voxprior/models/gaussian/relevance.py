@@ -18,9 +18,10 @@ Only the relevant scans (or columns) and the mean scan survive the fit:
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +30,7 @@ from voxprior.algebra import blas_threads_for
 from voxprior.errors import InputError
 from voxprior.models.gaussian.base import LINEAR, GramModel
 from voxprior.models.gaussian.covariance import KERNEL_NAMES, Kernel, covariance, slope_at_mean
-from voxprior.models.gaussian.gram import cross_gram
+from voxprior.models.gaussian.gram import cross_gram, gram_matrix
 from voxprior.models.gaussian.rvm_em import Basis, Relevance, Targets, reestimate
 from voxprior.models.gaussian.rvm_sequential import sequential, sequential_above_tied
 from voxprior.models.gaussian.rvm_tied import tied
@@ -65,6 +66,12 @@ class RelevanceVectorMachine(GramModel):
     def reads_gram(self) -> bool:
         """Whether scans enter through their inner products alone."""
         return self.basis == "kernel"
+
+    def _to_refit(self, X: Any) -> tuple[Self, Any]:
+        """Inner products are all that weights on samples need: voxels are read once for all."""
+        if self.basis == "voxels" or self.kernel != "linear":
+            return self, X
+        return clone(self).set_params(kernel="precomputed"), gram_matrix(X)
 
     def _kernel(self) -> tuple[list[Kernel], np.ndarray]:
         """The one kernel and its hyper-parameters; the bias of a linear one is a column."""
@@ -139,13 +146,7 @@ class RelevanceVectorMachine(GramModel):
                 stacklevel=3,
             )
         self.evidence_path_ = paths[0] if len(fits) == 1 else paths
-        for name in ("log_evidence_", "log_evidences_"):
-            self.__dict__.pop(name, None)
-        evidences = np.array([fit.state.log_evidence for fit in fits])
-        if len(fits) == 1:
-            self.log_evidence_ = float(evidences[0])
-        else:
-            self.log_evidences_ = evidences
+        self._keep_evidence([fit.state.log_evidence for fit in fits])
         self._keep_scans(X, basis)
 
     def _keep_scans(self, X: Any, basis: Basis) -> None:

@@ -304,7 +304,8 @@ class RVMRegressor(VoxelRegressor, RelevanceVectorMachine):
         if len(y) < FEWEST_HELD_OUT:
             return float(y.var(ddof=1))
         n_folds = min(len(y), MOST_FOLDS)
-        plain = clone(self).set_params(intervals="evidence")
+        like, X = self._to_refit(X)
+        plain = clone(like).set_params(intervals="evidence")
         residual, variance = [], []
         for k in range(n_folds):
             test = np.arange(k, len(y), n_folds)
