@@ -17,6 +17,7 @@ from voxprior.decision import (
     IsotonicCalibrated,
     TemperatureCalibrated,
 )
+from voxprior.decoder import with_prior_from
 from voxprior.images import load_runs
 from voxprior.models.sharing import few_shot_decoder
 from voxprior.registry import model, models
@@ -77,6 +78,20 @@ def centered_by_group():
     return Decoder("logistic", standardize="group").fit(scans(), LABELS, np.repeat([0, 1], 12))
 
 
+def taught():
+    """A decoder with a prior from three others in the same space, maps included."""
+    runs, reader = np.repeat(np.arange(4), 6), Decoder(mask=np.ones(SHAPE, bool))
+    rng = np.random.default_rng(1)
+    others = {}
+    for name in ("anna", "ben", "cleo"):
+        moved = [
+            nibabel.Nifti1Image(one.get_fdata() + rng.normal(size=SHAPE), AFFINE) for one in scans()
+        ]
+        others[name] = reader.read(moved, LABELS, runs)
+    decoder = with_prior_from(reader, others, max_episodes=2)
+    return decoder.fit(scans(), LABELS, runs)
+
+
 def decided(classes, **settings):
     """Costs and priors by label, as a user has them from ``np.unique(labels)``."""
     priors = dict.fromkeys(classes, 1 / len(classes))
@@ -109,6 +124,7 @@ MODELS = (
     }
     | {
         "few-shot": few_shot,
+        "prior from others": taught,
         "covariates": with_covariates,
         "centred by group": centered_by_group,
         "prepared": lambda: fitted(make_pipeline(ScanPreparation(), model("logistic").make())),

@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from voxprior import Decoder
+from voxprior.errors import InputError
 from voxprior.study import Study, find_derivatives, find_runs, find_subjects
 from voxprior.validation import Result
 
@@ -125,3 +126,22 @@ def test_maps_of_participants_and_of_the_group(bids, tmp_path, bare_report):
     assert (group / f"{name}_clusters.tsv").exists()
     own = json.loads((tmp_path / "out/sub-01/func" / f"sub-01_{name}_map.json").read_text("utf-8"))
     assert own["scheme"] == "labels exchanged among blocks within each group"
+
+
+def test_participants_learn_from_each_other(bids, tmp_path, bare_report):
+    said = []
+    study = study_of(bids, tmp_path / "out", prior_from="group", progress=said.append)
+    found = study.decode_participants()
+    assert set(found["participants"]) == {"sub-01", "sub-02", "sub-03"}
+    settings = next((tmp_path / "out" / "sub-01").rglob("*_decoding.json")).read_text("utf-8")
+    assert '"PriorFrom": "group"' in settings
+    assert "sub-02" in settings  # the files of those who taught decide the outcome too
+    study.decode_participants()
+    assert said[-1] == "sub-03: finished before with these settings, kept"
+
+
+def test_a_prior_from_nobody_is_refused(bids, tmp_path):
+    with pytest.raises(InputError, match="no other participants"):
+        study_of(bids, tmp_path, prior_from="group", participants=["01"])
+    with pytest.raises(InputError, match="is not a choice"):
+        study_of(bids, tmp_path, prior_from="everyone")

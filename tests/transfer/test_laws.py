@@ -12,6 +12,7 @@ from voxprior.simulate import subjects
 from voxprior.transfer import TransferClassifier, TransferPrior
 from voxprior.transfer.episodes import episodes_of, geometry, moments, scans_of, sizes_of
 from voxprior.transfer.levels import best_readout, best_temperature, mixing, scaled, scores
+from voxprior.validation import audit
 
 FAST = {"base": UNIFORM, "max_episodes": 4}
 
@@ -296,8 +297,11 @@ def test_spaces_that_do_not_fit():
         TransferPrior(UNIFORM, space=subjects(1, (4, 4, 4))["sub-01"].space).fit(others)
     prior = TransferPrior(UNIFORM, space=study["sub-01"].space, max_episodes=2).fit(others)
     fewer = study["sub-02"].X[:, :40]
-    with pytest.raises(InputError, match="prior maps do not fit"):
+    with pytest.raises(InputError, match="Scans do not fit"):
         prior.adapt(fewer, study["sub-02"].y, study["sub-02"].groups)
+    elsewhere = TransferClassifier(prior.prior_, UNIFORM, space=None)
+    elsewhere.fit(fewer, study["sub-02"].y, study["sub-02"].groups)
+    assert elsewhere.levels_["maps"] == 0
 
 
 def test_scans_that_are_not_numbers():
@@ -305,3 +309,13 @@ def test_scans_that_are_not_numbers():
     study["s1"][0][0, 0] = np.nan
     with pytest.raises(ValueError, match="X of s1"):
         TransferPrior(**FAST).fit(study)
+
+
+def test_the_audit_refuses_a_subject_in_its_own_prior():
+    others, (X, y, _), _ = split_first(alike())
+    model = TransferClassifier(TransferPrior(**FAST).fit(others).prior_, base=UNIFORM)
+    mine, theirs = np.repeat(["s0", "x"], 8), np.repeat(["s0", "s2"], 8)
+    check = {"own-prior"}
+    assert check <= {one.name for one in audit(model, X, y, theirs).findings}
+    assert not check & {one.name for one in audit(model, X, y, mine).findings}
+    assert check <= {one.name for one in audit(model, X, y, columns={"who": theirs}).findings}

@@ -64,6 +64,10 @@ def bids(
     ] = None,
     permutations: Permutations = 0,
     with_map: Map = False,
+    prior_from: Annotated[
+        str | None,
+        typer.Option(help="group: at level participant, a prior from all other participants."),
+    ] = None,
     model: Model = None,
     config: Config = None,
     changes: Set = None,
@@ -79,9 +83,13 @@ def bids(
             --delay 5 --confounds motion wm_csf high_pass
 
         voxprior bids study out group --task faces --conditions face house --delay 5
+
+    With --prior-from group every participant is decoded with what all others teach.
     """
     from voxprior.study import Study
 
+    if prior_from is not None and level is Level.group:
+        raise ValueError("--prior-from would have no effect; it is for the level participant.")
     model = model or registry.default_model()
     estimator = registry.model(model).make(**parameters(config, changes))
     study = Study.from_bids(
@@ -96,6 +104,7 @@ def bids(
         allow=testing.allowed,
         permutations=permutations,
         mapping=with_map,
+        prior_from=prior_from,
         progress=say,
         model=model,
         mask=None if mask is None else str(mask),

@@ -7,7 +7,7 @@ from typing import Any
 
 from voxprior import registry
 from voxprior.cli.arguments import parameters
-from voxprior.cli.inputs import read
+from voxprior.cli.inputs import read, read_others
 from voxprior.cli.options import (
     Config,
     Json,
@@ -17,6 +17,7 @@ from voxprior.cli.options import (
     Permutations,
     PermutationTest,
     Preparation,
+    PriorFrom,
     Scans,
     Set,
     Testing,
@@ -35,6 +36,7 @@ def decode(
     permutations: Permutations = 0,
     test: PermutationTest = "auto",
     with_map: Map = False,
+    prior_from: PriorFrom = None,
     model: Model = None,
     config: Config = None,
     changes: Set = None,
@@ -60,6 +62,11 @@ def decode(
 
         voxprior decode bold.nii.gz --volume-labels attributes.txt \
             --mask mask.nii.gz --conditions face,house --permutations 1000 --out faces
+
+    A person of whom there are few scans, with a prior from others, one folder each:
+
+        voxprior decode study/sub-01/*.nii.gz --labels study/sub-01/labels.tsv \
+            --groups run --prior-from study --out sub-01
     """
     clock, settings = Clock(), parameters(config, changes)
     if model is not None:
@@ -71,6 +78,11 @@ def decode(
         estimator = registry.model(name).make(**settings)
         registry.check_kind(estimator, data.y, name)
         decoder = testing.decoder(estimator)
+        if prior_from is not None:
+            with clock.phase("learning from others"):
+                others = read_others(prior_from, scans, trials, preparation)
+                decoder = _taught(decoder, others)
+            name += f" with a prior from {len(others)} others"
         done = decoder.decode(
             data,
             cv=testing.split,
@@ -88,6 +100,12 @@ def decode(
         print(json.dumps(found | {"folder": str(out)}, indent=1))
     else:
         _show(found, out / "report.html")
+
+
+def _taught(decoder: Any, others: dict[str, Any]) -> Any:
+    from voxprior.decoder import with_prior_from
+
+    return with_prior_from(decoder, others)
 
 
 def _mapping(decoder: Any) -> Callable[[Any], Any]:

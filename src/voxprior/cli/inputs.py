@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,40 @@ def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
         mesh=mesh(scans.surface),
         **preparation.settings(),
     )
+
+
+IMAGES = (".nii", ".nii.gz", ".img", ".mgh", ".mgz", ".gii")
+
+
+def read_others(
+    folder: Path, scans: Scans, trials: Trials, preparation: Preparation
+) -> dict[str, Dataset]:
+    """Read other subjects: one folder each, with images and a table named as that of --labels.
+
+    The folder of the images to decode is passed over: nobody is in their own prior.
+    """
+    if scans.labels is None:
+        raise ValueError("--prior-from needs --labels; for runs there is voxprior bids.")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{folder}: --prior-from is not a folder.")
+    own = {Path(name).resolve().parent for name in files(scans.images)}
+    others: dict[str, Dataset] = {}
+    for place in sorted(one for one in folder.iterdir() if one.is_dir()):
+        if place.resolve() in own:
+            say(f"{place.name}: holds the images to decode, so it is not in their prior")
+            continue
+        images = sorted(str(one) for one in place.iterdir() if one.name.endswith(IMAGES))
+        table = place / scans.labels.name
+        if not images or not table.is_file():
+            missing = "no image" if not images else f"no table {table.name}"
+            raise FileNotFoundError(
+                f"{place}: has {missing}. --prior-from takes a folder of folders, one per other "
+                f"subject, each with its images and a table called {scans.labels.name}."
+            )
+        others[place.name] = read(replace(scans, images=images, labels=table), trials, preparation)
+    if not others:
+        raise FileNotFoundError(f"{folder}: --prior-from holds no folder of another subject.")
+    return others
 
 
 def read_runs(

@@ -164,6 +164,13 @@ Model = Annotated[
         + " for numbers.",
     ),
 ]
+PriorFrom = Annotated[
+    Path | None,
+    typer.Option(
+        help="Learn a prior from other subjects: a folder with a folder per subject, each with "
+        "images and a table named as that of --labels."
+    ),
+]
 Config = Annotated[Path | None, typer.Option(help="TOML or JSON file of model parameters.")]
 Set = Annotated[
     list[str] | None,

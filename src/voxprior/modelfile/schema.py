@@ -94,6 +94,11 @@ TRUSTED: dict[str, tuple[str, ...]] = {
         "voxprior.models.sharing.estimator.FeatureSharingNB",
         "voxprior.models.sharing.few_shot.TimeAverage",
         "voxprior.space.voxelspace.VoxelSpace",
+        "voxprior.transfer.classifier.TransferClassifier",
+        "voxprior.transfer.levels.Lesson",
+        "voxprior.transfer.map_trust.MapLesson",
+        "voxprior.transfer.maps.GroupMaps",
+        "voxprior.transfer.prior.GroupPrior",
         "voxprior.validation.covariates.CovariateRemoval",
     ),
 }

@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.stats import ttest_1samp
 
 from voxprior import __version__
-from voxprior.decoder import Decoder, Decoding, Naming
+from voxprior.decoder import Decoder, Decoding, Naming, with_prior_from
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.decoding import subject
 from voxprior.decoder.mapping import Mapped, map_data, map_participants
@@ -64,6 +64,8 @@ class Study:
         group over participants.
     progress : callable or None
         Called with a line on each participant.
+    prior_from : {None, "group"}
+        ``group`` decodes every participant with a prior from all others, see `voxprior.transfer`.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Study:
     permutations: int = 0
     mapping: bool = False
     progress: Callable[[str], None] | None = None
+    prior_from: str | None = None
 
     @classmethod
     def from_bids(
@@ -102,6 +105,7 @@ class Study:
         mapping: bool = False,
         progress: Callable[[str], None] | None = None,
         model: str | None = None,
+        prior_from: str | None = None,
         **reading: Any,
     ) -> Study:
         """Find the runs of a BIDS folder and its fMRIPrep derivatives.
@@ -124,7 +128,7 @@ class Study:
             Labels; all if absent.
         model : str, optional
             What the model is called; its name in the registry by default.
-        cv, allow, permutations, mapping, progress, **reading
+        cv, allow, permutations, mapping, progress, prior_from, **reading
             As in the class.
         """
         bids = Path(bids)
@@ -136,6 +140,15 @@ class Study:
         name = f"task-{task}_space-{space.replace(':', '_')}_desc-{model.replace('-', '')}"
         settings: dict[str, Any] = {"cv": cv, "allow": allow, "permutations": permutations}
         settings["mapping"] = mapping
+        settings["prior_from"] = prior_from
+        if prior_from not in (None, "group"):
+            raise InputError(
+                f"{option('prior_from', prior_from)} is not a choice", expected="group"
+            )
+        if prior_from and len(labels) < 2:
+            raise InputError("There are no other participants to learn from", expected="at least 2")
+        if prior_from:
+            name += "prior"
         return cls(runs, Path(out), name, model, decoder, reading, progress=progress, **settings)
 
     def __repr__(self) -> str:
@@ -153,7 +166,7 @@ class Study:
             Scores by participant, in JSON's types.
         """
         self._describe()
-        found = {}
+        found, datasets = {}, {}  # type: dict[str, Any], dict[str, Dataset]
         for label, runs in self.runs.items():
             if len(runs) == 1 and self.cv in (None, "auto"):
                 raise InputError(
@@ -165,10 +178,24 @@ class Study:
                 self._tell(f"sub-{label}: finished before with these settings, kept")
             else:
                 self._tell(f"sub-{label}: {len(runs)} runs")
-                self._decode(folder, naming, runs, title=f"sub-{label}")
+                decoder = self._taught(label, datasets)
+                self._decode(folder, naming, runs, title=f"sub-{label}", decoder=decoder)
             result = Result.from_json(folder / naming.file("result.json"))
             found[f"sub-{label}"] = summary_of(result)
         return {"level": "participant", "participants": found, "folder": str(self.out)}
+
+    def _taught(self, label: str, datasets: dict[str, Dataset]) -> Decoder:
+        """The decoder of a participant, with a prior from all others if that is asked for."""
+        if self.prior_from is None:
+            return self.decoder
+        others = {}
+        for other, runs in self.runs.items():
+            if other == label:
+                continue
+            if other not in datasets:
+                datasets[other] = self.read(runs)
+            others[f"sub-{other}"] = datasets[other]
+        return with_prior_from(self.decoder, others)
 
     def read(self, runs: list[Run], groups: list[str] | None = None) -> Dataset:
         """Read runs and cut them into trials."""
@@ -198,6 +225,7 @@ class Study:
         mapping: Callable[..., Mapped] = map_data,
         beside: Callable[[Result], list[dict[str, Any]]] | None = None,
         write_more: Callable[[Result, Path], None] | None = None,
+        decoder: Decoder | None = None,
     ) -> Result:
         """Read, decode and write runs; the file of settings comes last."""
         clock, sign = Clock(), naming.file("decoding.json")
@@ -207,7 +235,7 @@ class Study:
             if data.dropped:
                 told = f"{title}: {len(data.dropped)} trials left out: {data.dropped[0]}"
                 warnings.warn(InputWarning(told), stacklevel=3)
-            done: Decoding = self.decoder.decode(
+            done: Decoding = (decoder or self.decoder).decode(
                 data,
                 cv=self.cv,
                 allow=self.allow,
@@ -236,7 +264,13 @@ class Study:
 
     def settings(self, runs: list[Run]) -> dict[str, Any]:
         """All that decides the outcome, in JSON's types; equal settings, equal outcome."""
-        files = [file for run in runs for file in (run.bold, run.mask, run.events) if file]
+        # A prior from the others hangs on their files too.
+        read = (
+            runs
+            if self.prior_from is None
+            else [r for all_of in self.runs.values() for r in all_of]
+        )
+        files = [file for run in read for file in (run.bold, run.mask, run.events) if file]
         estimator = self.decoder.estimator
         parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
         return plain(
@@ -251,6 +285,7 @@ class Study:
                 "Map": self.mapping,
                 "Seed": self.decoder.random_state,
                 "Model": self.model,
+                "PriorFrom": self.prior_from,
                 "Parameters": {k: repr(v) for k, v in sorted(parameters.items())},
                 "Version": __version__,
             }

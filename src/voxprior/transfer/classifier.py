@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from voxprior.algebra import log_softmax_rows
 from voxprior.errors import InputError
 from voxprior.labels import known_codes
-from voxprior.models.base import VoxelClassifier
+from voxprior.models.base import VoxelClassifier, check_times
 from voxprior.space import VoxelSpace
 from voxprior.transfer.decisions import decisions
 from voxprior.transfer.episodes import (
@@ -50,7 +50,7 @@ class TransferClassifier(VoxelClassifier):
     base : classifier, optional
         Reference and fall-back; see `TransferPrior`.
     space : VoxelSpace, optional
-        Where voxels are, if the prior has maps.
+        Where voxels are. Prior maps are used if the others are in the same space.
 
     Attributes
     ----------
@@ -69,6 +69,9 @@ class TransferClassifier(VoxelClassifier):
         The fitted base.
     n_features_in_ : int
     """
+
+    # Noise variances do what scaling by the training scans would.
+    scales_voxels: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "prior": [GroupPrior],
@@ -165,16 +168,9 @@ class TransferClassifier(VoxelClassifier):
 
     def _map_share(self, size: int) -> float:
         """Share of the prior maps, 0 where there are none or voxels do not correspond."""
-        maps = self.prior.maps
-        if maps is None or self.space is None:
+        if self.prior.maps is None or self.space != self.prior.space:
             return 0.0
-        if maps.mean.shape[1] != self.n_features_in_:
-            raise InputError(
-                "The prior maps do not fit the scans",
-                expected=f"{maps.mean.shape[1]} voxels, as the other subjects have",
-                got=f"{self.n_features_in_}",
-                remedy="Leave space out: only maps need voxels that correspond",
-            )
+        check_times(self, self.prior.maps.mean.shape[1])
         return self.prior.map_lessons[size].share
 
     def _known(self) -> Moments:

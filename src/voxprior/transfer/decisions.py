@@ -18,7 +18,6 @@ def decisions(
 ) -> list[str]:
     """One sentence per decision."""
     said = [_calibration(prior, size), *(_level(prior, size, one) for one in GUARDED)]
-    held = [one for one in GUARDED if one in prior.levels[size] and levels[one] == 0]
     if any(one in prior.levels[size] for one in GUARDED):
         said.append(
             f"The subject's own scans speak {'for' if evidence >= 0 else 'against'} the others' "
@@ -26,8 +25,6 @@ def decisions(
             + ", ".join(f"{name} {weight:.2f}" for name, weight in levels.items() if weight > 0)
             + "."
         )
-    if held:
-        said.append(f"Weighed down to nothing by the subject's own scans: {', '.join(held)}.")
     if prior.maps is not None:
         said.append(_maps(prior, size, levels["maps"]))
     if n_scans == 1 and levels["base"] < 1:
@@ -72,8 +69,10 @@ def _level(prior: GroupPrior, size: int, level: str) -> str:
 def _maps(prior: GroupPrior, size: int, share: float) -> str:
     lesson = prior.map_lessons[size]
     own, pooled = lesson.losses[0], lesson.losses[SHARES.index(lesson.share)]
-    if share == 0:
+    if lesson.share == 0:
         return f"Maps of the others are not used: own scans alone did best for them ({own:.3f})."
+    if share == 0:
+        return "Maps of the others are not used: this subject is in another space."
     return (
         f"Maps of the others, smoothed by {prior.maps.smoothing:g} voxels, have a share of "  # type: ignore[union-attr]
         f"{share:g}: they lower the others' mean log-loss from {own:.3f} to {pooled:.3f}."

@@ -61,8 +61,10 @@ class GroupPrior:
         Mean log-loss of every level on each of them, learned from the others.
     levels : dict of int to list of str
         Levels that helped them.
+    space : VoxelSpace or None
+        The space they share, if they do.
     maps : GroupMaps or None
-        Prior maps, where they share a space.
+        Prior maps in it.
     map_lessons : dict of int to MapLesson
         How far the maps are to be believed.
     sketches : dict of str to array
@@ -74,6 +76,7 @@ class GroupPrior:
     lessons: dict[int, Lesson]
     left_out: dict[int, dict[str, Array]]
     levels: dict[int, list[str]]
+    space: VoxelSpace | None
     maps: GroupMaps | None
     map_lessons: dict[int, MapLesson]
     sketches: dict[str, NDArray] = field(repr=False)
@@ -192,7 +195,8 @@ class TransferPrior(BaseEstimator):
             lessons,
             left_out,
             {n: list(admitted(losses, rules.from_base)) for n, losses in left_out.items()},
-            *learn_maps(self._shared(known), known, lessons, episodes, self.max_episodes),
+            self._shared(known),
+            *learn_maps(self.space, known, lessons, episodes, self.max_episodes),
             {name: sketch(_centered(one)) for name, one in zip(names, known)},
         )
         self.prior_subjects_ = names
@@ -219,11 +223,9 @@ class TransferPrior(BaseEstimator):
         return found
 
     def _shared(self, known: list[Scans]) -> VoxelSpace | None:
-        """The space of the maps, if all subjects have its voxels."""
-        if self.space is None:
-            return None
+        """The space of the maps, whose voxels all subjects must have."""
         sizes = sorted({one.X.shape[1] for one in known})
-        if sizes != [self.space.n_voxels]:
+        if self.space is not None and sizes != [self.space.n_voxels]:
             raise InputError(
                 f"Subjects do not share the {option('space')}",
                 expected=f"scans of {self.space.n_voxels} voxels",

@@ -7,6 +7,7 @@
 | duplicate-images | error | the same image is in training and in test of one fold |
 | near-duplicate | error | an image in test is, up to scale, shift or noise, one in training |
 | label-voxel | error | a voxel holds the label |
+| own-prior | error | a subject that is decoded has taught the prior of the estimator |
 | constant-scan | error | a scan, or a volume of a run, has one value in all voxels |
 | scan-scale | error | the root mean square of a scan is 100 times off, or more |
 | repetition-time | error | a run has other seconds between volumes than most |
@@ -36,7 +37,7 @@ import numpy as np
 from voxprior.errors import InputError, option
 from voxprior.images.findings import scan_findings, scan_scale
 from voxprior.validation.audit.duplicates import duplicate_images, image_keys, near_duplicate
-from voxprior.validation.audit.estimators import groups_ignored
+from voxprior.validation.audit.estimators import groups_ignored, own_prior
 from voxprior.validation.audit.finding import (
     FOUND,
     NOT_CHECKED,
@@ -69,6 +70,7 @@ SEVERITY = {
     "duplicate-images": "error",
     "near-duplicate": "error",
     "label-voxel": "error",
+    "own-prior": "error",
     "constant-scan": "error",
     "scan-scale": "error",
     "repetition-time": "error",
@@ -102,6 +104,7 @@ CHECKS: dict[str, Callable[[AuditedScans], Answer]] = {
     "duplicate-images": duplicate_images,
     "near-duplicate": near_duplicate,
     "label-voxel": label_voxel,
+    "own-prior": own_prior,
     "constant-scan": _scan_check("constant-scan"),
     "scan-scale": _scan_check("scan-scale"),
     "identifier-covariate": identifier_covariate,

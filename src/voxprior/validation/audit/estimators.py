@@ -1,4 +1,4 @@
-"""Searches, calibrations and stacks inside the estimator that split without groups."""
+"""What the estimator brings along: searches that split without groups, priors of others."""
 
 from __future__ import annotations
 
@@ -46,3 +46,27 @@ def _sees_groups(part: Any) -> bool:
         return True
     name = type(cv).__name__
     return getattr(cv, "by", None) == "group" or any(known in name for known in GROUP_SPLITTERS)
+
+
+def own_prior(scans: AuditedScans) -> Answer:
+    """A subject whose scans are decoded has taught the estimator's own prior.
+
+    A part of the estimator with a ``prior`` names those who taught it in ``prior.subjects``; scans
+    are known by their groups and by all columns of their table.
+    """
+    parts = [scans.estimator, *scans.estimator.get_params(deep=True).values()]
+    teachers = {
+        str(name)
+        for part in parts
+        for name in getattr(getattr(part, "prior", None), "subjects", ())
+    }
+    if not teachers:
+        return NotChecked("the estimator has no prior from other subjects")
+    columns = dict(scans.columns) | ({} if scans.groups is None else {"groups": scans.groups})
+    found = {str(value) for values in columns.values() for value in values} & teachers
+    if not found:
+        return []
+    return [
+        f"{', '.join(sorted(found))} taught the prior of the estimator and is decoded with it: "
+        "what is tested was seen before. Learn the prior without them."
+    ]

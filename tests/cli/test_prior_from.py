@@ -1,0 +1,78 @@
+"""``voxprior decode --prior-from``: a folder of other subjects."""
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.conftest import SHAPE, save
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Four subjects, each with maps of two classes in four runs, and a table."""
+    rng = np.random.default_rng(0)
+    pattern = rng.normal(size=SHAPE)
+    for subject in ("ann", "bob", "cat", "dan"):
+        place = tmp_path / "study" / subject
+        rows = []
+        for run in range(4):
+            offset = rng.normal(size=SHAPE)
+            for label, sign in (("face", 1), ("house", -1)):
+                values = sign * pattern + offset + rng.normal(size=SHAPE)
+                name = f"run{run}_{label}.nii"
+                save(values.astype("f4"), place / name)
+                rows.append({"file": name, "label": label, "run": run})
+        pd.DataFrame(rows).to_csv(place / "labels.tsv", sep="\t", index=False)
+    save(np.ones(SHAPE, "u1"), tmp_path / "mask.nii")
+    return tmp_path
+
+
+def options(study):
+    own = study / "study" / "ann"
+    return [
+        own / "*.nii", "--labels", own / "labels.tsv", "--groups", "run",
+        "--mask", study / "mask.nii", "--prior-from", study / "study", "--model", "logistic",
+    ]  # fmt: skip
+
+
+def test_others_teach_and_the_subject_itself_is_left_out(study, run_json, run):
+    found = run_json("decode", *options(study), "--out", study / "out")
+    assert found["title"].startswith("logistic with a prior from 3 others")
+    assert found["scores"]["accuracy"]["value"] >= 0.75
+    page = (study / "out" / "report.html").read_text("utf-8")
+    assert "from 3 others" in page
+    new = study / "study" / "bob" / "run0_face.nii"
+    predicted = run("predict", study / "out" / "model.skops", new)
+    assert predicted.exit_code == 0, predicted.output
+
+
+def test_a_copy_of_the_subject_under_another_name_is_refused(study, refused):
+    shutil.copytree(study / "study" / "ann", study / "study" / "eve")
+    line = refused("decode", *options(study), "--out", study / "out")
+    assert "as scans of eve" in line
+    assert not (study / "out" / "result.json").exists()
+
+
+def test_folders_that_are_not_subjects_are_refused(study, refused):
+    (study / "study" / "empty").mkdir()
+    assert "has no image" in refused("decode", *options(study), "--out", study / "out")
+    shutil.rmtree(study / "study" / "empty")
+    (study / "study" / "bob" / "labels.tsv").unlink()
+    assert "no table labels.tsv" in refused("decode", *options(study), "--out", study / "out")
+
+
+def test_a_prior_needs_others(study, refused):
+    for name in ("bob", "cat", "dan"):
+        shutil.rmtree(study / "study" / name)
+    line = refused("decode", *options(study), "--out", study / "out")
+    assert "holds no folder of another subject" in line
+    absent = [*options(study)[:-3], study / "absent"]
+    assert "is not a folder" in refused("decode", *absent, "--out", study / "out")
+
+
+def test_bids_refuses_a_prior_where_it_has_no_effect(tmp_path, refused):
+    line = refused(
+        "bids", tmp_path, tmp_path / "out", "group", "--task", "x", "--prior-from", "group"
+    )
+    assert "would have no effect" in line
