@@ -249,14 +249,22 @@ class TestGroupsOfNewImages:
         """Its own mean is its class: with a group, all that tells is subtracted."""
         rng = np.random.default_rng(5)
         values = decoder.masker_.inverse_transform(decoder.masker_.center).get_fdata()
-        values = values + 0.5 * rng.normal(size=(6, 5, 5, 4))
+        values = values + 0.2 * rng.normal(size=(6, 5, 5, 4))
         values[:, 2, 2] += 2.5
         thumbs = [nibabel.Nifti1Image(v.astype("f4"), AFFINE) for v in values]
         with pytest.warns(UserWarning, match="mean of the training scans"):
             kept = decoder.predict(thumbs, [None] * 6)
         assert (kept == "thumb").all()
-        away = decoder.predict_proba(thumbs, ["new"] * 6)
+        told = "hardly tell the scans of new apart.* holds one class only"
+        with pytest.warns(UserWarning, match=told):
+            away = decoder.predict_proba(thumbs, ["new"] * 6)
         assert_allclose(away.mean(axis=0), [0.5, 0.5], atol=0.15)
+        with pytest.warns(UserWarning, match=told):
+            decoder.predict(thumbs, ["new"] * 6)
+
+    def test_a_run_of_both_classes_is_not_warned_about(self, betas, decoder, recwarn):
+        decoder.predict(betas[18:], ["new"] * 6)
+        assert not recwarn.list
 
     def test_a_dataset_is_read_before(self, betas, decoder):
         new = load_maps(betas[18:], images=decoder.masker_, groups=["new"] * 6)

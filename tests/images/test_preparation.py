@@ -83,6 +83,20 @@ class TestDividing:
         assert_allclose(ours.X, theirs.X, rtol=1e-12)
         assert_allclose(ours.X.mean(axis=1), 1)
 
+    def test_means_that_tell_the_labels_are_warned_about(self, pet):
+        """The rule sees no label; whoever has them is told what is lost."""
+        y = np.repeat(["low", "high"], 5)
+        equal = pet / pet.mean(axis=1, keepdims=True)
+        high = equal * (np.repeat([1, 3], 5) + np.linspace(0, 0.1, 10))[:, None]
+        with pytest.warns(UserWarning, match=r"divided away differs .* set scale='none'"):
+            done = prepare_scans(high, y)
+        assert done.scale == "global"
+        assert "differs with the labels" in done.decisions[1]
+        with pytest.warns(UserWarning, match=r"divided away differs"):
+            prepare_scans(equal * np.linspace(1, 3, 10)[:, None], np.linspace(20, 70.5, 10))
+        assert len(prepare_scans(high, np.tile(["low", "high"], 5)).decisions) == 1
+        assert len(prepare_scans(pet, np.zeros(10)).decisions) == 1
+
     @pytest.mark.parametrize("mean", [0.0, -1.0])
     def test_a_mean_that_is_not_positive_is_refused_by_name(self, mean):
         X = np.array([[1.0, 2.0], [mean, mean]])

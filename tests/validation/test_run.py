@@ -212,7 +212,7 @@ class TestAgainstALoop:
         X, y, runs = data
         assert len(cross_validate(LogisticRegression(), X, y).scores) == 5
         assert len(cross_validate(LogisticRegression(), X, y, runs).scores) == 4
-        assert len(cross_validate(Ridge(), X, rng.normal(size=36)).scores) == 36
+        assert len(cross_validate(Ridge(), X, rng.normal(size=36)).scores) == 5
         few = cross_validate(LogisticRegression(), X[[0, 1, 12, 13]], y[[0, 1, 12, 13]])
         assert len(few.scores) == 2
 
@@ -419,3 +419,15 @@ class TestBadInput:
     def test_empty_folds(self, data, cv):
         with pytest.raises(ValueError, match=r"[Ff]old"):
             cross_validate(LogisticRegression(), *data[:2], cv=cv)
+
+
+def test_numbers_are_split_into_five_folds_as_the_command_says(rng):
+    """What ``--help`` says of the split "auto" holds for classes and for numbers."""
+    X = rng.normal(size=(23, 4))
+    for model, y in ((Ridge(), X[:, 0]), (LogisticRegression(), np.arange(23) % 2)):
+        result = cross_validate(model, X, y)
+        assert len(result.scores) == 5
+        assert sorted(result.predictions["sample"]) == list(range(23))
+    assert len(cross_validate(Ridge(), X[:3], X[:3, 0]).scores) == 3
+    with pytest.raises(ValueError, match=r"single scan cannot both train and test"):
+        cross_validate(Ridge(), X[:1], X[:1, 0])

@@ -13,6 +13,8 @@ from voxprior.cli.terminal import say
 if TYPE_CHECKING:
     from voxprior.images import Dataset
 
+GROUP_COLUMNS = ("run", "chunk", "group", "session", "site")
+
 
 def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     """Read what the options name: trials of runs, or one map per scan."""
@@ -115,6 +117,46 @@ def read_runs(
     )
 
 
+def groups_of_maps(files: Any, table: Path, key: str | None, mesh: Any) -> Any:
+    """Group of each new map, or volume of 4-D images, in a table; None where it has none.
+
+    The column is called run, group, session or site, in the plural or not, or is the only one
+    beside that of the files.
+    """
+    import numpy as np
+
+    from voxprior.images import join_table, read_table
+    from voxprior.images.sources import find_sources, n_volumes
+
+    sources = find_sources(files, mesh)
+    counts = [n_volumes(source.load()) for source in sources]
+    column = _group_column(list(read_table(table, key).columns), key, table)
+    joined = join_table(
+        [source.name for source in sources],
+        table,
+        covariates=[column],
+        key=key,
+        unmatched="drop",
+        volumes=counts if max(counts) > 1 else None,
+    )
+    groups = np.full(sum(counts), None, dtype=object)
+    groups[joined.positions] = joined.table[column].to_numpy()
+    return groups
+
+
+def _group_column(columns: list[str], key: str | None, table: Path) -> str:
+    found = [c for c in columns if str(c).strip().casefold().removesuffix("s") in GROUP_COLUMNS]
+    others = [c for c in columns if c != key]
+    if len(found) != 1 and len(others) == 1:
+        found = others
+    if len(found) != 1:
+        raise ValueError(
+            f"{table}: one column must name the group of each map, for instance 'run'. It has "
+            f"{', '.join(map(str, columns))}."
+        )
+    return found[0]
+
+
 def _tables(values: list[str]) -> list[str]:
     """List files that must exist: what is not a file would be taken for a label."""
     found = files(values)
@@ -174,12 +216,15 @@ def refuse(group: Any, *unwanted: str, because: str) -> None:
 def _column(scans: Scans) -> str:
     """Return the label column, where none is named the one column it can be."""
     from voxprior.images import read_table
+    from voxprior.images.matching import find_column
 
     if scans.label is not None:
         return scans.label
-    columns = list(read_table(scans.labels).columns)
-    if "label" in columns:
-        return "label"
+    table = read_table(scans.labels)
+    columns = list(table.columns)
+    found = find_column(table, "label")
+    if found is not None:
+        return found
     raise ValueError(
         f"{scans.labels}: say which column holds the labels with --label. It has "
         f"{', '.join(map(str, columns))}."

@@ -39,14 +39,15 @@ class Scans:
         _option(PREPARING, "Mesh of GIFTI images: fsaverage5 and the like, or two mesh files."),
     ] = None
     labels: Annotated[
-        Path | None, _option(LABELS, "Table (TSV, CSV) with one row per file or subject.")
+        Path | None,
+        _option(LABELS, "Table (TSV, CSV): a row per file, subject, or volume of a 4-D file."),
     ] = None
     label: Annotated[
         str | None, _option(LABELS, "Column of the classes, or of the number to predict.")
     ] = None
     key: Annotated[str | None, _option(LABELS, "Column that names the file or subject.")] = None
     groups: Annotated[
-        str | None, _option(LABELS, "Column of the subject or site to hold out together.")
+        str | None, _option(LABELS, "Column of the run, subject or site to hold out together.")
     ] = None
     covariates: Annotated[
         list[str] | None, _option(LABELS, "Columns to regress out: age,sex,site.")

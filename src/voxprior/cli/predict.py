@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.arguments import names
-from voxprior.cli.inputs import mesh, paired, read_runs, refuse
+from voxprior.cli.inputs import groups_of_maps, mesh, paired, read_runs, refuse
 from voxprior.cli.options import ImageFiles, Json, Trials
 from voxprior.cli.terminal import printable, say
 from voxprior.errors import InputError
@@ -41,8 +41,15 @@ def predict(
         Path | None,
         typer.Option(help="Table with the covariates of these scans, where the model has some."),
     ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table with the run of these maps, where the model centres maps by run: a column "
+            "that names the file, and a column run."
+        ),
+    ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Column of that table that names the file or subject.")
+        str | None, typer.Option(help="Column of these tables that names the file or subject.")
     ] = None,
     trust: Annotated[
         list[str] | None,
@@ -94,6 +101,8 @@ def predict(
 
         voxprior predict faces/model.skops run-9_bold.nii.gz --events run-9_events.tsv
 
+        voxprior predict fingers/model.skops run-9/*.nii.gz --groups run-9.tsv
+
         voxprior predict ill/model.skops scan.nii.gz --priors ill=.02,well=.98 --costs costs.tsv
     """
     from rich.console import Console
@@ -102,7 +111,7 @@ def predict(
 
     decoder = Decoder.load(model, trusted=trust or ())
     with Console(stderr=True).status("reading images"):
-        data = _read(decoder, images, events, volume_labels, surface, trials)
+        data = _read(decoder, images, events, volume_labels, surface, trials, groups, key)
     if covariates is not None:
         data = _with_covariates(data, decoder, covariates, key)
     table = _predictions(decoder, data)
@@ -113,19 +122,31 @@ def predict(
 
 
 def _read(
-    decoder: Any, images: Any, events: Any, volume_labels: Any, surface: Any, trials: Trials
+    decoder: Any,
+    images: Any,
+    events: Any,
+    volume_labels: Any,
+    surface: Any,
+    trials: Trials,
+    groups: Path | None,
+    key: str | None,
 ) -> Any:
     from voxprior.images import load_maps
 
     files = paired(images) if surface else images
     if events and volume_labels:
         raise ValueError("Give --events or --volume-labels, not both.")
+    if groups and (events or volume_labels):
+        raise ValueError("--groups: would have no effect; it is for maps, and these are runs.")
+    if groups and decoder.masker_.standardize in ("train", "none"):
+        raise ValueError("--groups: would have no effect; the model does not centre maps by group.")
     if events or volume_labels:
         settings = {"images": decoder.masker_, "mesh": mesh(surface), "label_column": None}
         cut = _as_in_training(trials, decoder)
         return read_runs(files, events, volume_labels, cut, **settings)
     refuse(trials, *asdict(trials), because="need --events or --volume-labels")
-    data = load_maps(files, images=decoder.masker_, mesh=mesh(surface))
+    by = None if groups is None else groups_of_maps(files, groups, key, mesh(surface))
+    data = load_maps(files, images=decoder.masker_, groups=by, mesh=mesh(surface))
     if decoder.trials_ is not None and decoder.masker_.standardize in ("run", "baseline"):
         say(
             "note: every volume is predicted, and every 4-D file standardised as one run. To cut "

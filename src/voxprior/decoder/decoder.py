@@ -23,7 +23,7 @@ from voxprior.decoder.experiment import Experiment, all_models, by_name, split_o
 from voxprior.decoder.local_maps import LocalMaps
 from voxprior.decoder.mapping import Mapped, map_data
 from voxprior.decoder.preparation import image_space, name_of, prepared
-from voxprior.decoder.rows import new_rows
+from voxprior.decoder.rows import NewRows, new_rows, warn_of_alike
 from voxprior.images import Dataset, ImageSpace
 from voxprior.mapping import MapTest
 from voxprior.output import Clock
@@ -153,29 +153,29 @@ class Decoder(LocalMaps):
             As in `fit`; a Dataset was read with ``images=decoder.masker_``.
         groups : sequence, default=None
             Run or other group of each image, where training images were centred by theirs
-            (``masker_.standardize == "group"``). A group of two or more is centred by its own mean,
-            so give whole groups; what has no group (None), or is alone in it, by the mean of the
-            training images, with a warning. A run of one class only must have none.
+            (``masker_.standardize == "group"``): give whole groups. What has no group (None), or is
+            alone in it, is centred by the training images, with a warning. A run of one class only
+            must have none.
         covariates : DataFrame, default=None
             Of these images, where the decoder was fitted with some.
         """
         rows = self._rows(images, groups, covariates)
-        return self.estimator_.predict(rows)
+        warn_of_alike(self.estimator_, rows)
+        return self.estimator_.predict(rows.X)
 
     def predict_proba(self, images, groups=None, covariates=None) -> np.ndarray:
-        """Predict class probabilities, (n_samples, n_classes), in the order of `classes_`.
-
-        Parameters are those of `predict`.
-        """
+        """Predict class probabilities, (n_samples, n_classes), by `classes_`; see `predict`."""
         check_is_fitted(self)
         if not hasattr(self.estimator_, "predict_proba"):
             raise AttributeError(
                 f"{type(self.estimator_).__name__} gives no probabilities; wrap it in "
                 "voxprior.decision.TemperatureCalibrated, or choose another estimator."
             )
-        return self.estimator_.predict_proba(self._rows(images, groups, covariates))
+        rows = self._rows(images, groups, covariates)
+        warn_of_alike(self.estimator_, rows)
+        return self.estimator_.predict_proba(rows.X)
 
-    def _rows(self, images, groups=None, covariates=None) -> np.ndarray:
+    def _rows(self, images, groups=None, covariates=None) -> NewRows:
         check_is_fitted(self)
         given = (images, groups, covariates, self.mesh)
         return new_rows(self.masker_, self.covariates_, *given)
@@ -378,7 +378,7 @@ class Decoder(LocalMaps):
         check_is_fitted(self)
         training = None
         if data is not None:
-            training = (self._rows(data), data.y)
+            training = (self._rows(data).X, data.y)
             parts = {"names": data.names} | parts
         return make_report(self.estimator_, self.masker_, result, title, training, **parts)
 

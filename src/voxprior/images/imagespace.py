@@ -232,9 +232,13 @@ class ImageSpace:
         names = [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
         warn_of_constant(findings if self.by_run else scan_findings(map(scan_scale, X), names))
         if self.standardize == "group":
-            by_file = np.repeat(np.arange(len(counts)), counts) if max(counts) > 1 else None
-            X = self._centered(X, by_file if groups is None else groups)
+            X = self._centered(X, self.groups_of(sources) if groups is None else groups)
         return X, findings
+
+    def groups_of(self, sources: Sequence[Source]) -> np.ndarray | None:
+        """Group of each new row where none are given: a 4-D image is one; None for 3-D images."""
+        counts = [n_volumes(source.load()) for source in sources]
+        return np.repeat(np.arange(len(counts)), counts) if max(counts) > 1 else None
 
     def _centered(self, X: np.ndarray, groups: Any) -> np.ndarray:
         """Centre new maps by their groups, or by the mean of the training maps."""

@@ -31,9 +31,11 @@ from voxprior.images.dataset import Dataset
 from voxprior.images.findings import scan_findings, scan_scale, volume_names
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace, warn_constant
+from voxprior.images.matching import find_column
 from voxprior.images.preparation import prepare_scans
-from voxprior.images.sources import Source, find_sources, n_volumes, stem
+from voxprior.images.sources import Source, find_sources, n_volumes, single_volumes, stem
 from voxprior.images.tables import check_join, join_table, repeated_subject
+from voxprior.images.trials import RUN_COLUMNS
 
 __all__ = ["load_differences", "load_maps"]
 
@@ -41,14 +43,18 @@ SIGNS = {"t1-t2": 1.0, "t2-t1": -1.0}
 
 
 class LabeledMaps(NamedTuple):
-    """Images that have a label, with labels, covariates, groups, and what was left out."""
+    """Images that have a label, with labels, covariates, groups, and what was left out.
+
+    `columns` are the rows of the table; `files` says which image a volume is of.
+    """
 
     sources: list[Source]
     y: np.ndarray | None
     covariates: pd.DataFrame | None
     groups: np.ndarray | None
-    dropped: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
     columns: pd.DataFrame | None = None
+    files: np.ndarray | None = None
 
 
 def load_maps(
@@ -74,14 +80,15 @@ def load_maps(
     y : sequence, optional
         A label for each sample.
     table : path or DataFrame, optional
-        In place of `y`: a table joined by file name, see `join_table`.
+        In place of `y`: a table joined by file name, see `join_table`. It has one row per image;
+        where images are 4-D, one row per volume.
     label, key : str, optional
         Columns of labels and of file or subject names in `table`.
     covariates : DataFrame, or names of columns of `table`, optional
     groups : sequence, or name of a column of `table`, optional
-        What training and test sets must not share. By default the image, for 4-D images, and the
-        subject where some have several maps: a column such as ``Subject`` or ``participant_id``,
-        or ``sub-`` in file names. Maps with groups may be
+        What training and test sets must not share. By default the subject where some have several
+        maps (a column such as ``Subject`` or ``participant_id``, or ``sub-`` in file names), else
+        the column ``run`` of the table, else the image, for 4-D images. Maps with groups may be
         centred by them, see `voxprior.images.preparation`.
     unmatched : {"raise", "drop"}
         What to do with images without a row and rows without an image.
@@ -107,29 +114,22 @@ def load_maps(
     _check_labels(y, table, label, covariates, groups, unmatched)
     sources = find_sources(maps, settings.get("mesh"))
     counts = [n_volumes(source.load()) for source in sources]
-    if table is not None and max(counts) > 1:
-        raise InputError(
-            f"{sources[int(np.argmax(counts))].name}: has {max(counts)} volumes, but a table has "
-            "one row per file",
-            remedy=f"Give one 3-D map per row, or a label per volume ({option('labels')})",
-        )
-    names = [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
-    found = _labeled(sources, names, y, table, label, key, covariates, groups, unmatched)
-    by = found.groups
-    if by is None and max(counts) > 1 and len(sources) > 1:
-        stems = [stem(source.name) for source in sources]
-        unique = len(set(stems)) == len(stems)
-        by = np.repeat(np.array(stems) if unique else np.arange(len(stems)), counts)
-    said: tuple[str, ...] = ()
-    if by is None and max(counts) == 1:
-        by, said = _subjects_together(found)
-    names = names if table is None else [source.name for source in found.sources]
+    if table is None:
+        found = _labeled_by_hand(sources, counts, y, covariates, groups)
+    else:
+        several = counts if max(counts) > 1 else None
+        join = {"label": label, "key": key, "unmatched": unmatched, "volumes": several}
+        found = _labeled_by_table(sources, table, covariates, groups, join)
+    given = images is not None or found.groups is not None
+    by, said, decided = (found.groups, (), ()) if given else _default_groups(found)
+    by = found.files if by is None else by
+    names = _names(sources, counts) if table is None else [source.name for source in found.sources]
     if images is not None:
         X, findings = images.read_new(found.sources, groups=by)
         maps = ReadMaps(images, X, tuple(findings), ())
     else:
         maps = _read_to_learn(found, by, names, settings)
-    if max(counts) == 1 and len(maps.X) > 1:
+    if not maps.images.by_run and len(maps.X) > 1:
         warn_constant(maps.X, f"{len(maps.X)} maps, {found.sources[0].name} the first")
     return Dataset(
         X=maps.X,
@@ -143,7 +143,7 @@ def load_maps(
         dropped=found.dropped,
         notes=(*maps.images.notes, *said),
         findings=maps.findings,
-        decisions=maps.decisions,
+        decisions=(*decided, *maps.decisions),
         columns=found.columns,
     )
 
@@ -189,6 +189,37 @@ def _read_to_learn(
     return ReadMaps(images, done.X, tuple(findings), done.decisions)
 
 
+def _names(sources: Sequence[Source], counts: Sequence[int]) -> list[str]:
+    return [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
+
+
+Told = tuple[str, ...]
+
+
+def _default_groups(found: LabeledMaps) -> tuple[np.ndarray | None, Told, Told]:
+    """Groups where none are given, a word about it, and a decision: subjects, else runs."""
+    if found.columns is None and found.files is not None:
+        return found.files, (), ()
+    groups, said = _subjects_together(found)
+    column = None if groups is not None else _run_column(found)
+    if column is None or found.columns is None:
+        return groups, said, ()
+    decided = f"Scans were grouped by the column {column!r}."
+    return found.columns[column].to_numpy(), (), (decided,)
+
+
+def _run_column(found: LabeledMaps) -> str | None:
+    """Column that names the run of every scan, where there is one that is nothing else too."""
+    table = pd.DataFrame() if found.columns is None else found.columns
+    runs = [c for c in (find_column(table, name) for name in RUN_COLUMNS) if c is not None]
+    if len(runs) != 1 or table[runs[0]].isna().any():
+        return None
+    used = found.covariates is not None and runs[0] in found.covariates
+    decoded = found.y is not None and (found.y.astype(str) == table[runs[0]].astype(str)).all()
+    parts = 1 < table[runs[0]].nunique() < len(table)
+    return runs[0] if parts and not used and not decoded else None
+
+
 def _subjects_together(found: LabeledMaps) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """Groups that keep the maps of a subject together, and a word about it."""
     repeated = repeated_subject([s.name for s in found.sources], found.columns, found.y)
@@ -224,38 +255,49 @@ def _check_labels(
     check_join(label, covariates, unmatched)
 
 
-def _labeled(
-    sources: list[Source],
-    names: Sequence[str],
-    y: Any,
-    table: Any,
-    label: str | None,
-    key: str | None,
-    covariates: Any,
-    groups: Any,
-    unmatched: str,
+def _labeled_by_hand(
+    sources: list[Source], counts: Sequence[int], y: Any, covariates: Any, groups: Any
 ) -> LabeledMaps:
-    """Give every image its label, from `y` or from a table."""
-    if table is None:
-        y = None if y is None else np.asarray(y)
-        frame = None if covariates is None else pd.DataFrame(covariates).reset_index(drop=True)
-        groups = None if groups is None else np.asarray(groups)
-        check_join(None, () if frame is None else frame.columns)
-        for what, values in (("labels", y), ("covariates", frame), ("groups", groups)):
-            _check_length(what, values, names)
-        return LabeledMaps(sources, y, frame, groups, ())
+    """Give every image, or every volume of 4-D images, the label at its place."""
+    names = _names(sources, counts)
+    y = None if y is None else np.asarray(y)
+    frame = None if covariates is None else pd.DataFrame(covariates).reset_index(drop=True)
+    groups = None if groups is None else np.asarray(groups)
+    check_join(None, () if frame is None else frame.columns)
+    for what, values in (("labels", y), ("covariates", frame), ("groups", groups)):
+        _check_length(what, values, names)
+    return LabeledMaps(sources, y, frame, groups, files=_groups_of_files(sources, counts))
+
+
+def _labeled_by_table(
+    sources: list[Source], table: Any, covariates: Any, groups: Any, join: dict[str, Any]
+) -> LabeledMaps:
+    """Give every image, or every volume of 4-D images, its row in a table."""
     columns = [covariates] if isinstance(covariates, str) else list(covariates or ())
     extra = [groups] if isinstance(groups, str) else []
-    joined = join_table(
-        names, table, label=label, covariates=columns + extra, key=key, unmatched=unmatched
-    )
+    volumes = join.get("volumes")
+    files = [source.name for source in sources]
+    joined = join_table(files, table, covariates=columns + extra, **join)
+    by_file = None if volumes is None else _groups_of_files(sources, volumes)
+    if volumes is not None:
+        sources = [volume for source in sources for volume in single_volumes(source)]
     by = joined.table[groups].to_numpy() if isinstance(groups, str) else groups
     if by is not None and not extra:
-        _check_length("groups", by, names)
+        _check_length("groups", by, [source.name for source in sources])
         by = np.asarray(by)[joined.positions]
     frame = joined.covariates[columns] if columns and joined.covariates is not None else None
     chosen = [sources[p] for p in joined.positions]
-    return LabeledMaps(chosen, joined.y, frame, by, joined.dropped, joined.table)
+    by_file = None if by_file is None else by_file[joined.positions]
+    return LabeledMaps(chosen, joined.y, frame, by, joined.dropped, joined.table, by_file)
+
+
+def _groups_of_files(sources: Sequence[Source], counts: Sequence[int]) -> np.ndarray | None:
+    """Name the image that each volume is of, where several images have several volumes."""
+    if max(counts) == 1 or len(sources) == 1:
+        return None
+    stems = [stem(source.name) for source in sources]
+    unique = len(set(stems)) == len(stems)
+    return np.repeat(np.array(stems) if unique else np.arange(len(stems)), counts)
 
 
 def _check_length(what: str, values: Any, names: Sequence[str]) -> None:
@@ -326,9 +368,12 @@ def load_differences(
     _check_labels(y, table, label, covariates, groups, unmatched)
     mesh = settings.get("mesh")
     pairs = _pairs(find_sources(first, mesh), find_sources(second, mesh))
-    names = [before.name for before, _ in pairs]
     sources = [before for before, _ in pairs]
-    found = _labeled(sources, names, y, table, label, key, covariates, groups, unmatched)
+    if table is None:
+        found = _labeled_by_hand(sources, [1] * len(sources), y, covariates, groups)
+    else:
+        join = {"label": label, "key": key, "unmatched": unmatched}
+        found = _labeled_by_table(sources, table, covariates, groups, join)
     kept = {source.name: position for position, source in enumerate(found.sources)}
     pairs = [pair for pair in pairs if pair[0].name in kept]
     everything = [source for pair in pairs for source in pair]

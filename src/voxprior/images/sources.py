@@ -16,9 +16,10 @@ import numpy as np
 
 from voxprior.errors import InputError, InputTypeError
 from voxprior.images import bounds, surfaces, volumes
+from voxprior.images.findings import volume_names
 from voxprior.images.surfaces import is_surface
 
-__all__ = ["Source", "array_of", "find_sources", "n_volumes", "stem"]
+__all__ = ["Source", "array_of", "find_sources", "n_volumes", "single_volumes", "stem"]
 
 
 def stem(path: str | Path) -> str:
@@ -71,6 +72,26 @@ def n_volumes(image: Any) -> int:
     """Return how many volumes an image holds; 1 for a 3-D image or a single surface map."""
     time = image.shape[1:2] if is_surface(image) else image.shape[3:4]
     return int(time[0]) if time else 1
+
+
+def single_volumes(source: Source) -> list[Source]:
+    """Part a 4-D image into its volumes, each a source of its own; a 3-D image is one already."""
+    image = source.load()
+    n = n_volumes(image)
+    if n == 1:
+        return [source]
+    if is_surface(image):
+        from nilearn.surface import SurfaceImage
+
+        sides = image.data.parts.items()
+        parts = [SurfaceImage(image.mesh, {k: d[:, v] for k, d in sides}) for v in range(n)]
+    else:
+        from nibabel import Nifti1Image
+
+        values = array_of(image, source.name)  # once: a compressed file has no way to its middle
+        parts = [Nifti1Image(values[..., v], image.affine) for v in range(n)]
+    names = volume_names(source.name, n)
+    return [Source(name, part, source.mesh) for name, part in zip(names, parts)]
 
 
 def find_sources(images: Any, mesh: Any = None) -> list[Source]:

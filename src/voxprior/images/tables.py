@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ import pandas as pd
 
 from voxprior.errors import InputError, option
 from voxprior.images import bounds
+from voxprior.images.findings import NAMED, volume_names
+from voxprior.images.matching import find_column, match_rows, nearest, volume_rows
 from voxprior.images.sources import stem
 
 __all__ = ["Joined", "check_join", "join_table", "parse_table", "read_table", "repeated_subject"]
@@ -33,7 +35,7 @@ SUBJECT = re.compile(
 
 
 class Joined(NamedTuple):
-    """Which files have a row (their positions), their labels, covariates and what was left out."""
+    """Which scans have a row (their positions), their labels, covariates and what was left out."""
 
     positions: np.ndarray
     y: np.ndarray | None
@@ -42,7 +44,7 @@ class Joined(NamedTuple):
     dropped: tuple[str, ...]
 
 
-def read_table(table: Any) -> pd.DataFrame:
+def read_table(table: Any, key: str | None = None) -> pd.DataFrame:
     r"""Read a TSV or CSV file (``n/a`` is missing); a DataFrame is returned as it is.
 
     Parameters
@@ -50,6 +52,8 @@ def read_table(table: Any) -> pd.DataFrame:
     table : path or DataFrame
         ``.csv`` is comma-separated, anything else tab-separated. Subject columns stay text, so that
         ``01`` does not become ``1``.
+    key : str, optional
+        A further column that stays text.
 
     Examples
     --------
@@ -65,7 +69,9 @@ def read_table(table: Any) -> pd.DataFrame:
     """
     if isinstance(table, pd.DataFrame):
         return table
-    text = dict.fromkeys(FILE_KEYS + SUBJECT_KEYS, str)
+    header = parse_table(table, "table", nrows=0)
+    keys = [find_column(header, name) for name in FILE_KEYS + SUBJECT_KEYS + (key or "",)]
+    text = {name: str for name in keys if name is not None}
     return parse_table(table, "table", na_values=["n/a"], dtype=text)
 
 
@@ -116,8 +122,11 @@ def join_table(
     covariates: Sequence[str] = (),
     key: str | None = None,
     unmatched: str = "raise",
+    volumes: Sequence[int] | None = None,
 ) -> Joined:
     """Find each file's row in a table, and with it its label and covariates.
+
+    Columns are found whatever their case.
 
     Parameters
     ----------
@@ -128,11 +137,15 @@ def join_table(
     covariates : sequence of str
         Columns of the covariates.
     key : str, optional
-        Column that names the file (a file name, with or without folder and extension) or the
-        subject (``sub-01``, or ``01``; found in the file name or its folders). By default the
-        first there is of file, filename, path, image, participant_id, subject_id, subject, id.
+        Column that names the file (a file name, with or without folder, extension and prefixes of
+        SPM) or the subject (``sub-01``, or ``01``; found in the file name or its folders). By
+        default the first there is of file, filename, path, image, participant_id, subject_id,
+        subject, id.
     unmatched : {"raise", "drop"}
         What to do with files without a row, rows without a file, and missing values.
+    volumes : sequence of int, optional
+        Volumes of each file, where some have several: each volume has a row then, in the order of
+        the rows or of a column ``volume``.
 
     Returns
     -------
@@ -142,23 +155,29 @@ def join_table(
     --------
     >>> import pandas as pd
     >>> from voxprior.images import join_table
-    >>> people = pd.DataFrame({"participant_id": ["sub-01", "sub-02"], "age": [61, 74]})
+    >>> people = pd.DataFrame({"participant_id": ["sub-01", "sub-02"], "Age": [61, 74]})
     >>> join_table(["b/sub-02_T1w.nii.gz", "a/sub-01_T1w.nii.gz"], people, label="age").y
     array([74, 61])
     """
     check_join(label, covariates, unmatched)
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
-    frame = read_table(table)
+    frame = read_table(table, key)
     wanted = [*([] if label is None else [label]), *covariates]
-    key = _key_column(frame, key, wanted, name)
-    rows = _rows_of(files, frame[key], name)
-    problems = _problems(files, frame, key, rows, wanted, name)
+    columns = _columns(frame, wanted, name)
+    key = _key_column(frame, key, name, needed=volumes is None or len(files) > 1)
+    if volumes is None:
+        rows = match_rows(files, frame[key], name)
+        names = [str(file) for file in files]
+    else:
+        rows = volume_rows(files, volumes, frame, key, name)
+        names = [one for file, n in zip(files, volumes) for one in volume_names(str(file), n)]
+    problems = _problems(names, frame, key, rows, columns, name)
     if problems and unmatched == "raise":
         raise InputError(
             "; ".join(problems[:3]) + _more(problems),
             remedy=f"Mend the table, or leave these out by {option('unmatched', 'drop')}",
         )
-    complete = [r >= 0 and not frame.iloc[r][wanted].isna().any() for r in rows]
+    complete = [r >= 0 and not frame.iloc[r][list(columns.values())].isna().any() for r in rows]
     positions = np.flatnonzero(complete)
     if len(positions) == 0:
         raise InputError(
@@ -166,6 +185,8 @@ def join_table(
             remedy=f"Check which column names the files ({option('key')})",
         )
     chosen = frame.iloc[rows[positions]].reset_index(drop=True)
+    # Columns are called as they were asked for, and so in the model.
+    chosen = chosen.rename(columns={actual: asked for asked, actual in columns.items()})
     return Joined(
         positions,
         None if label is None else _labels(chosen[label]),
@@ -200,22 +221,35 @@ def repeated_subject(
     return None
 
 
-def _key_column(frame: pd.DataFrame, key: str | None, wanted: list[str], name: str) -> str:
-    """Find the column that names files or subjects; all wanted columns must be there too."""
-    there = f"{', '.join(map(repr, frame.columns))}"
-    if key is None:
-        key = next((k for k in FILE_KEYS + SUBJECT_KEYS if k in frame.columns), None)
-    if key is None:
+def _columns(frame: pd.DataFrame, wanted: list[str], name: str) -> dict[str, str]:
+    """Columns of the table by the names that were asked for."""
+    found = {asked: find_column(frame, asked) for asked in wanted}
+    missing = [asked for asked, column in found.items() if column is None]
+    if missing:
+        raise InputError(
+            f"{name}: has no column {', '.join(map(repr, missing))}", got=_listed(frame)
+        )
+    return {asked: column for asked, column in found.items() if column is not None}
+
+
+def _key_column(frame: pd.DataFrame, key: str | None, name: str, needed: bool) -> str | None:
+    """Find the column that names files or subjects."""
+    if key is not None:
+        return _columns(frame, [key], name)[key]
+    known = (find_column(frame, one) for one in FILE_KEYS + SUBJECT_KEYS)
+    found = next((column for column in known if column is not None), None)
+    if found is None and needed:
         raise InputError(
             f"{name}: has no column that names the file or the subject",
             expected=f"one of {', '.join(FILE_KEYS + SUBJECT_KEYS)}",
-            got=there,
+            got=_listed(frame),
             remedy=f"Say which column does by {option('key')}",
         )
-    missing = [column for column in [key, *wanted] if column not in frame.columns]
-    if missing:
-        raise InputError(f"{name}: has no column {', '.join(map(repr, missing))}", got=there)
-    return key
+    return found
+
+
+def _listed(frame: pd.DataFrame) -> str:
+    return ", ".join(map(repr, frame.columns))
 
 
 def check_join(
@@ -250,53 +284,34 @@ def _more(problems: list[str]) -> str:
     return f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
 
 
-def _rows_of(files: Sequence[Any], keys: pd.Series, name: str) -> np.ndarray:
-    """Row of the table for each file, -1 where there is none; an error where there are several."""
-    row_of: dict[str, list[int]] = {}
-    for row, value in enumerate(keys):
-        if not pd.isna(value):
-            row_of.setdefault(_plain(str(value)), []).append(row)
-    rows = np.full(len(files), -1)
-    for position, file in enumerate(files):
-        found = next((row_of[k] for k in _keys_of(str(file)) if k in row_of), [])
-        if len(found) > 1:
-            raise InputError(
-                f"{name}: {file} has {len(found)} rows ({keys.iloc[found[0]]!r})",
-                expected="one row per file",
-                remedy="Name the file in a column 'file', or remove the other rows",
-            )
-        rows[position] = found[0] if found else -1
-    return rows
-
-
-def _plain(value: str) -> str:
-    """Strip extension and ``sub-`` from a key; folders in it stay, they may tell files apart."""
-    *folders, _ = Path(value).parts
-    return "/".join([*folders, stem(value)]).removeprefix("sub-")
-
-
-def _keys_of(file: str) -> list[str]:
-    """What a key may say for this file: its name with any folders, or the subject in either."""
-    path = Path(file).with_name(stem(file))
-    tails = ["/".join(path.parts[i:]).removeprefix("sub-") for i in range(len(path.parts))]
-    subjects = re.findall(r"(?:^|[/\\_])sub-([A-Za-z0-9]+)", file)
-    return [*tails, *reversed(subjects), *reversed(path.parts[:-1])]
-
-
 def _problems(
-    files: Sequence[Any],
+    scans: Sequence[str],
     frame: pd.DataFrame,
-    key: str,
+    key: str | None,
     rows: np.ndarray,
-    wanted: list[str],
+    columns: Mapping[str, str],
     name: str,
 ) -> list[str]:
-    problems = [f"{file}: has no row in {name}" for file, row in zip(files, rows) if row < 0]
+    """Say which scans have no row, which rows no scan, and which values are missing."""
+    without = [scan for scan, row in zip(scans, rows) if row < 0]
     unused = sorted(set(range(len(frame))) - set(rows.tolist()))
-    problems += [f"{name}: {frame[key].iloc[row]!r} has no image" for row in unused]
-    for file, row in zip(files, rows):
-        holes = [c for c in wanted if row >= 0 and pd.isna(frame[c].iloc[row])]
-        problems += (
-            [f"{file}: no value of {', '.join(map(repr, holes))} in {name}"] if holes else []
-        )
+    keys = [str(frame.index[row] if key is None else frame[key].iloc[row]) for row in unused]
+    problems = [
+        f"{scan}: has no row in {name}{near}"
+        for scan, near in zip(without, _nearest_each([stem(scan) for scan in without], keys))
+    ]
+    others = [stem(scan) for scan in without or scans]
+    problems += [
+        f"{name}: {one!r} has no image{near}"
+        for one, near in zip(keys, _nearest_each(keys, others))
+    ]
+    for scan, row in zip(scans, rows):
+        holes = [c for c in columns.values() if row >= 0 and pd.isna(frame[c].iloc[row])]
+        if holes:
+            problems.append(f"{scan}: no value of {', '.join(map(repr, holes))} in {name}")
     return problems
+
+
+def _nearest_each(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Say what the first names may have meant; more are never shown, and many take long."""
+    return [nearest(one, others) if i < NAMED else "" for i, one in enumerate(names)]

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold, check_cv
+from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold, check_cv
 from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, column_or_1d
@@ -31,7 +31,6 @@ from voxprior.validation.scores import (
     REGRESSION_SCORES,
     score_predictions,
 )
-from voxprior.validation.splits import Jackknife
 
 # --- the split of a data set ------------------------------------------------------------------
 
@@ -119,7 +118,9 @@ def _default_split(estimator, y, groups):
     if groups is not None:
         return LeaveOneGroupOut()
     if not is_classifier(estimator):
-        return Jackknife()
+        if len(y) < 2:
+            raise InputError("A single scan cannot both train and test", remedy="Add scans")
+        return KFold(min(5, len(y)), shuffle=True, random_state=0)
     smallest = int(np.unique(y, return_counts=True)[1].min())
     if smallest < 2:
         raise InputError(
