@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
-from voxprior import Decoder, registry
+from voxprior import Decoder, ScanPreparation, registry
 from voxprior.cli import app
 from voxprior.decoder import prepared
 from voxprior.images import load_maps
@@ -132,3 +132,37 @@ def test_one_audit_serves_all(study, data, recwarn):
     assert test.findings == result.findings
     assert next(iter(curve.results.values())).findings == result.findings
     assert not [w for w in recwarn if "Audit" in w.category.__name__]
+
+
+def test_betas_of_runs_by_their_files(tmp_path):
+    """Maps that are centred by run: the choice is made once, and every door has made it."""
+    model, rng = "logistic", np.random.default_rng(2)
+    runs, fingers = np.repeat([1, 2, 3, 4], 6), np.tile(["thumb", "index"], 12)
+    values = rng.normal(size=(24, 4, 4, 3)) + 3 * rng.normal(size=(4, 4, 4, 3))[runs - 1]
+    values[fingers == "thumb", 1] += 1
+    images = [tmp_path / f"beta_{i:02d}.nii" for i in range(24)]
+    for path, value in zip(images, values):
+        nibabel.save(nibabel.Nifti1Image(value.astype("f4"), np.eye(4)), path)
+    frame = pd.DataFrame({"file": [p.name for p in images], "finger": fingers, "run": runs})
+    frame.to_csv(tmp_path / "betas.tsv", sep="\t", index=False)
+
+    options = ["--labels", tmp_path / "betas.tsv", "--label", "finger", "-m", model]
+    arguments = ["decode", *images, *options, "--out", tmp_path / "out"]
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, done.output
+    by_command = Result.from_json(tmp_path / "out" / "result.json")
+
+    decoder = Decoder(model)
+    by_decoder = decoder.evaluate(images, fingers, runs)
+
+    X = ScanPreparation().fit_transform(values.astype("f4").reshape(24, -1), fingers, runs)
+    by_hand = cross_validate(registry.model(model).make(), X, fingers, runs)
+
+    assert by_command.equals(by_decoder)
+    assert_array_equal(by_hand.predictions["y_pred"], by_decoder.predictions["y_pred"])
+    assert_allclose(by_hand.probabilities(), by_decoder.probabilities(), rtol=1e-6)
+    kept = Decoder.load(tmp_path / "out" / "model.skops")
+    fitted = decoder.fit(images, fingers, runs)
+    assert_array_equal(
+        kept.predict_proba(images[:6], ["new"] * 6), fitted.predict_proba(images[:6], ["new"] * 6)
+    )

@@ -6,8 +6,9 @@ the scans of such a group hardly differ. What they tell about which scan is of w
 
     I = H(mean_i p_i) - mean_i H(p_i),    H(p) = -Σ_c p_c log p_c,    at most log C,        (1)
 
-and groups with I < .1 log C are warned about. With betas of five finger movements, runs of all
-fingers have .10 to .97 log C, runs of one finger .01 to .30 (most of them below .1).
+and groups with I < .1 log C are warned about. A model that is sure of noise too escapes: of runs of
+one finger, logistic regression has all below that limit, sharing six of ten and a Gaussian process
+none; of runs of five fingers no model has any (benchmarks/preparation.md).
 """
 
 from __future__ import annotations
@@ -77,19 +78,25 @@ def new_rows(
     return NewRows(with_covariates(X, coding.matrix(covariates)), groups)
 
 
+def told_apart(P: np.ndarray) -> float:
+    """Share of log C that probabilities (n, C) tell about which scan is of which class, by (1).
+
+    >>> import numpy as np
+    >>> told_apart(np.array([[0.5, 0.5], [0.5, 0.5]])), told_apart(np.eye(2))
+    (0.0, 1.0)
+    """
+    known = entr(P.mean(axis=0)).sum() - entr(P).sum(axis=1).mean()
+    return float(known / np.log(P.shape[1]))
+
+
 def warn_of_alike(estimator: Any, rows: NewRows) -> None:
     """Warn of centred groups whose probabilities hardly tell their scans apart, by (1)."""
     if rows.groups is None or not hasattr(estimator, "predict_proba"):
         return
     P = estimator.predict_proba(rows.X)
     codes, names = pd.factorize(np.asarray(rows.groups, dtype=object))
-    parts = {names[g]: P[codes == g] for g in range(len(names))}
-    told = {
-        name: float(entr(p.mean(axis=0)).sum() - entr(p).sum(axis=1).mean())
-        for name, p in parts.items()
-        if len(p) > 1
-    }
-    alike = [str(name) for name, known in told.items() if known < TOLD_APART * np.log(P.shape[1])]
+    parts = {str(name): P[codes == g] for g, name in enumerate(names)}
+    alike = [name for name, p in parts.items() if len(p) > 1 and told_apart(p) < TOLD_APART]
     if alike:
         text = (
             f"The probabilities hardly tell the scans of {listed(alike)} apart. Either nothing can "

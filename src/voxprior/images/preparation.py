@@ -251,7 +251,7 @@ class ScanPreparation(TransformerMixin, BaseEstimator):
         What is done.
     mean_ : ndarray of shape (n_features,)
         Mean of the training scans, for new ones without a group.
-    decisions_ : tuple of str
+    decisions_ : list of str
         One sentence for each automatic choice, with the number that made it.
     n_features_in_ : int
 
@@ -302,7 +302,7 @@ class ScanPreparation(TransformerMixin, BaseEstimator):
         check_consistent_length(X, y, groups)
         done = prepare_scans(X, y, groups, scale=self.scale, standardize=self.standardize)
         self.scale_, self.standardize_ = done.scale, done.standardize
-        self.mean_, self.decisions_ = done.center, done.decisions
+        self.mean_, self.decisions_ = done.center, list(done.decisions)
         return done.X
 
     def transform(self, X, groups=None) -> np.ndarray:
