@@ -41,7 +41,8 @@ def test_a_fold_equals_a_fit_on_its_training_subjects(timing):
     train = np.arange(len(y)) % 4 > 0
     rules = run.PRINTED._replace(timing=timing)
     choice = choose(study.words, y, train, rules)
-    model = InverseTreeClassifier(select="gain", max_parents=4, timing=timing, state="hard")
+    settings = {"select": "gain", "max_parents": 4, "state": "hard", "doubt": None}
+    model = InverseTreeClassifier(timing=timing, **settings)
     model.fit(X[train], y[train])
     assert choice.parents.tolist() == model.parents_.tolist()
     p = probabilities(study.words, y, train, choice, rules, soft=False)

@@ -111,6 +111,86 @@ def test_without_parents_the_prior_is_predicted():
     assert "no parent" in model.significance(X, y, 9).verdict()
 
 
+def naive_doubt(p, codes, pi, n_scans, a, b):
+    """Temperature and belief on their grids, point by point: strength of each temperature."""
+    log_T, W = np.arange(-20, 21) / 5, np.arange(1, 40, 2) / 40
+    strength = np.zeros(len(log_T))
+    total = 0.0
+    for t, u in enumerate(log_T):
+        q = p ** np.exp(-u)
+        q = (q / q.sum(axis=1, keepdims=True))[np.arange(len(p)), codes]
+        for w in W:
+            mass = np.prod(w * q + (1 - w) * pi[codes]) ** (n_scans / len(p))
+            mass *= (
+                np.exp(-0.5 * (u / (3 if u > 0 else 1)) ** 2) * w ** (a - 1) * (1 - w) ** (b - 1)
+            )
+            strength[t] += mass * w
+            total += mass
+    return strength / total, log_T
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_confidence_is_gated_by_the_permutation_test(found):
+    """Twelve scans of two classes, held out in pairs; Beta(2, 1) if the test was passed."""
+    rng = np.random.default_rng(3)
+    y = np.tile([0, 1], 6)
+    X = rng.normal(size=(12, 30))
+    if found:
+        X[:, :4] += 6 * y[:, None]
+    model = InverseTreeClassifier().fit(X, y)
+    assert model.validated_ is found
+    plain = InverseTreeClassifier(doubt=None)
+    held_out, codes = [], []
+    for k in range(6):  # the k-th scan of each class
+        test = [2 * k, 2 * k + 1]
+        train = np.setdiff1d(np.arange(12), test)
+        held_out.append(clone(plain).fit(X[train], y[train]).predict_proba(X[test]))
+        codes += [0, 1]
+    half = np.array([0.5, 0.5])
+    a, b = (2, 1) if found else (1, 3)
+    strength, log_T = naive_doubt(np.vstack(held_out), np.array(codes), half, 12, a, b)
+    new = rng.normal(size=(3, 30))
+    p = plain.fit(X, y).predict_proba(new)
+    expected = (1 - strength.sum()) * np.tile(half, (3, 1))
+    for mass, u in zip(strength, log_T):
+        q = p ** np.exp(-u)
+        expected += mass * q / q.sum(axis=1, keepdims=True)
+    assert_allclose(model.predict_proba(new), expected, rtol=1e-9)
+    assert (strength.sum() > 0.5) == found
+    given = InverseTreeClassifier(doubt=(a, b)).fit(X, y)
+    assert_allclose(given.predict_proba(new), expected, rtol=1e-9)
+
+
+def test_one_scan_per_class_has_the_prior_alone():
+    """With Beta(1, 3) a quarter of the table and three quarters of one half."""
+    X = np.eye(2, 9)
+    model = InverseTreeClassifier(random_state=0).fit(X, ["a", "b"])
+    assert model.validated_ is False
+    strength = np.array(model.doubt_["strength"])
+    W = np.arange(1, 40, 2) / 40
+    assert strength.sum() == pytest.approx(((1 - W) ** 2 * W).sum() / ((1 - W) ** 2).sum())
+
+
+def test_doubt_that_cannot_be_used():
+    with pytest.raises(ValueError, match="two positive numbers"):
+        InverseTreeClassifier(doubt=(1, 0)).fit(np.eye(4), [0, 0, 1, 1])
+
+
+@pytest.mark.slow
+def test_noise_is_not_believed():
+    """216 white voxels: log-loss near chance, .693; the table alone is far above."""
+    for n in (2, 5):
+        loss = {"gated": [], None: []}
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            X, y = rng.normal(size=(2 * n + 40, 216)), np.arange(2 * n + 40) % 2
+            for doubt, found in loss.items():
+                model = InverseTreeClassifier(doubt=doubt).fit(X[: 2 * n], y[: 2 * n])
+                p = model.predict_proba(X[2 * n :])[np.arange(40), y[2 * n :]]
+                found.append(-np.log(p).mean())
+        assert np.mean(loss["gated"]) < 0.72 < np.mean(loss[None])
+
+
 @pytest.mark.parametrize("select", ["jackknife", "permutation"])
 def test_selection_drops_the_spurious_parents(select):
     X, y, _ = planted(n=100, seed=7, label_noise=0.15)
