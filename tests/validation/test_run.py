@@ -21,8 +21,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_info
 
+from voxprior import AutoRegressor
 from voxprior.errors import OutOfMemoryError
-from voxprior.validation import FewShotSplit, LeaveOneGroupOut, cross_validate
+from voxprior.validation import (
+    FewShotSplit,
+    LeaveOneGroupOut,
+    cross_validate,
+    permutation_test,
+)
 from voxprior.validation.folds import seeded
 from voxprior.validation.run import one_thread, run_tasks
 from voxprior.validation.store import TaskStore
@@ -431,3 +437,31 @@ def test_numbers_are_split_into_five_folds_as_the_command_says(rng):
     assert len(cross_validate(Ridge(), X[:3], X[:3, 0]).scores) == 3
     with pytest.raises(ValueError, match=r"single scan cannot both train and test"):
         cross_validate(Ridge(), X[:1], X[:1, 0])
+
+
+def test_numbers_with_a_distribution(rng, tmp_path):
+    """Intervals and densities of a model that has them become columns and scores."""
+    X = rng.normal(size=(30, 12))
+    y = X[:, 0] + 0.3 * rng.normal(size=30)
+    result = cross_validate(AutoRegressor(), X, y, cv=5)
+    table = result.predictions
+    inside = (table["low"] <= table["y_true"]) & (table["y_true"] <= table["high"])
+    pooled = result.pooled()
+    assert result.score_names == ["r2", "mae", "log_density", "interval_coverage"]
+    assert pooled["interval_coverage"] == inside.mean()
+    assert pooled["log_density"] == pytest.approx(table["log_density"].mean())
+    assert result.table().loc["log_density", "low"] < pooled["log_density"]
+    test = table["sample"].to_numpy()[table["fold"] == 0]
+    train = np.setdiff1d(np.arange(30), test)
+    model = AutoRegressor().fit(X[train], y[train])
+    np.testing.assert_allclose(
+        table.loc[table["fold"] == 0, ["low", "high"]], model.predict_interval(X[test])
+    )
+    kept = cross_validate(AutoRegressor(), X, y, cv=5, folder=tmp_path)
+    again = cross_validate(AutoRegressor(), X, y, cv=5, folder=tmp_path)
+    assert kept.equals(result)
+    assert again.equals(result)
+    plain = cross_validate(Ridge(), X, y, cv=5)
+    assert plain.score_names == ["r2", "mae"]
+    asked = permutation_test(AutoRegressor(), X, y, cv=5, score="log_density", n_permutations=3)
+    assert np.isfinite(asked.observed)

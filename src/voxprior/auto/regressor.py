@@ -132,6 +132,8 @@ class AutoRegressor(VoxelRegressor):
     10
     """
 
+    # Views scale voxels themselves, so that nothing needs to be scaled beforehand.
+    scales_voxels: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         "space": [VoxelSpace, None],
         "views": [StrOptions({"auto"}), list, tuple],

@@ -15,6 +15,7 @@ NAMES = {
     "auc": "area under ROC",
     "brier": "Brier score",
     "margin": "mean held-out margin",
+    "interval_coverage": "share inside 90 % intervals",
 }
 SMALL_IS_GOOD = ("log_loss", "brier", "mae", "mse")
 

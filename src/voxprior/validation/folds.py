@@ -28,6 +28,9 @@ from voxprior.validation.audit import Audit, Finding, audit, heed
 from voxprior.validation.result import Result, plain
 from voxprior.validation.scores import (
     CLASSIFICATION_SCORES,
+    DISTRIBUTION_SCORES,
+    INTERVAL_COLUMNS,
+    INTERVAL_LEVEL,
     REGRESSION_SCORES,
     score_predictions,
 )
@@ -166,8 +169,8 @@ class FoldOutcome(NamedTuple):
     test: np.ndarray  # (m,) indices into X
     n_train: int
     y_pred: np.ndarray  # (m,)
-    values: np.ndarray | None  # (m, C) probabilities, or decision values
-    kind: str  # "p", "d" or "" where there are no values
+    values: np.ndarray | None  # (m, C) probabilities or decision values; (m, 3) of a number
+    kind: str  # "p", "d", "interval" (its ends and the log density), "" where there are no values
     fit_seconds: float
     predict_seconds: float
     model: Any
@@ -215,10 +218,12 @@ def fit_fold(
     keep_model,
     *,
     prepared=None,
+    with_intervals=True,
 ) -> FoldOutcome:
     """Fit on the training scans of a fold and predict its test scans.
 
     `prepared` is what an estimator that offers it made of the scans, see `prepare_for_labels`.
+    Without `with_intervals` a number is predicted and no distribution of it.
     """
     train, test = fold
     X_test, _ = _safe_split(estimator, X, y, test, train)  # of a Gram matrix, rows and columns
@@ -234,6 +239,8 @@ def fit_fold(
     fitted = time.perf_counter()
     y_pred = np.asarray(model.predict(X_test))
     values, kind = _class_values(model, X_test, classes)
+    if len(classes) == 0 and with_intervals and hasattr(model, "predict_interval"):
+        values, kind = _interval_values(model, X_test, y[test]), "interval"
     end = time.perf_counter()
     kept = model if keep_model else None
     return FoldOutcome(test, len(train), y_pred, values, kind, fitted - start, end - fitted, kept)
@@ -270,6 +277,12 @@ def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None
     values = np.full((len(given), len(classes)), absent)
     values[:, np.searchsorted(classes, model.classes_)] = given
     return values, kind
+
+
+def _interval_values(model, X_test, y_test) -> np.ndarray:
+    """Ends of the 90 % interval of each number, and the log density of what it was."""
+    ends = np.asarray(model.predict_interval(X_test, level=INTERVAL_LEVEL))
+    return np.column_stack([ends, model.log_density(X_test, y_test)])
 
 
 def build_result(outcome, y, groups, classes, settings, findings=()) -> Result:
@@ -314,7 +327,9 @@ def fold_table(index: int, fold: FoldOutcome, y, groups, labels: tuple) -> pd.Da
         "y_true": y[fold.test].tolist(),
         "y_pred": fold.y_pred.tolist(),
     }
-    if fold.values is not None:
+    if fold.values is not None and fold.kind == "interval":
+        columns |= dict(zip(INTERVAL_COLUMNS, fold.values.T))
+    elif fold.values is not None:
         columns |= {f"{fold.kind}_{label}": fold.values[:, c] for c, label in enumerate(labels)}
     return pd.DataFrame(columns)
 
@@ -322,6 +337,8 @@ def fold_table(index: int, fold: FoldOutcome, y, groups, labels: tuple) -> pd.Da
 def _score_table(outcome, tables, task, labels) -> pd.DataFrame:
     names = list(REGRESSION_SCORES if task == "regression" else CLASSIFICATION_SCORES)
     rows = [score_predictions(table, task, labels) for table in tables]
+    if task == "regression" and all(column in tables[0] for column in INTERVAL_COLUMNS):
+        names += DISTRIBUTION_SCORES
     if task == "classification" and any(row["coverage"] < 1 for row in rows):
         names += ["coverage", "selective_accuracy"]
     sizes = {

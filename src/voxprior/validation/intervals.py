@@ -81,6 +81,7 @@ from scipy import stats
 
 from voxprior.errors import InputError, option
 from voxprior.validation.scores import (
+    DISTRIBUTION_SCORES,
     OfGroups,
     check_same_scans,
     row_scores,
@@ -409,6 +410,10 @@ def limits(found: Variation, score: str, n: float, level: float) -> tuple[float,
         if found.variance > 0:
             worth = min(n, p * (1 - p) / found.variance * (z / t) ** 2)
         return beta_binomial(p * worth, worth, level) if worth > 0 else (0.0, 1.0)  # (2)
+    if score in DISTRIBUTION_SCORES:  # of either sign, or a share
+        half = t * np.sqrt(found.variance) if found.variance > 0 else np.nan
+        top = 1.0 if score == "interval_coverage" else np.inf
+        return found.estimate - half, float(np.minimum(found.estimate + half, top))
     loss = 1 - found.estimate if score == "r2" else found.estimate
     if np.sqrt(found.variance) <= 1e-9 * loss or loss <= 0:
         return np.nan, np.nan

@@ -23,7 +23,12 @@ from voxprior.validation.folds import describe, fit_fold, fold_table, make_folds
 from voxprior.validation.ranks import as_good
 from voxprior.validation.relabel import Relabelling
 from voxprior.validation.run import run_tasks
-from voxprior.validation.scores import LOWER_IS_BETTER, margins_of, score_predictions
+from voxprior.validation.scores import (
+    DISTRIBUTION_SCORES,
+    LOWER_IS_BETTER,
+    margins_of,
+    score_predictions,
+)
 from voxprior.validation.store import TaskStore, settings_digest
 
 # Scores that take few values, so that ties are broken.
@@ -125,8 +130,9 @@ def rank_relabelled(
     """
     y = values[structure.labels(codes)]
     folds, _ = make_folds(estimator, X, y, groups, cv)
+    options = {"prepared": prepared, "with_intervals": score in DISTRIBUTION_SCORES}
     outcomes = [
-        fit_fold(fold, child, estimator, X, y, groups, {}, classes, False, prepared=prepared)
+        fit_fold(fold, child, estimator, X, y, groups, {}, classes, False, **options)
         for fold, child in zip(folds, seed.spawn(len(folds)))
     ]
     task = "classification" if is_classifier(estimator) else "regression"

@@ -11,6 +11,8 @@ Scores of a fold, from its predictions alone (c runs over classes, i over the m 
 * ``coverage``: share of scans answered, and ``selective_accuracy``, accuracy among them: only where
   the decoder abstained somewhere
 * ``r2``, ``mae``: regression: explained variance (NaN below two test scans), mean absolute error
+* ``log_density``, ``interval_coverage``: regression by a model that gives distributions: mean log
+  density of the numbers, and the share of them inside their 90 % intervals
 
 The group bootstrap needs the score of many draws of groups: from sums by group, a draw costs
 nothing. A mean over predictions needs two sums per group (of values, of their number), balanced
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 CLASSIFICATION_SCORES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "auc")
 REGRESSION_SCORES = ("r2", "mae")
+DISTRIBUTION_SCORES = ("log_density", "interval_coverage")
+# Columns of predictions that a model with distributions adds, and the level of its intervals.
+INTERVAL_COLUMNS = ("low", "high", "log_density")
+INTERVAL_LEVEL = 0.9
 LOWER_IS_BETTER = ("log_loss", "brier", "mae")
 # Scores closer than this differ by rounding alone.
 TIE = 1e-12
@@ -49,7 +55,7 @@ def score_predictions(predictions: pd.DataFrame, task: str, classes: tuple) -> d
             if varies
             else np.nan,
             "mae": float(np.mean(np.abs(truth - guess))),
-        }
+        } | _distribution_scores(predictions, truth)
     right = truth == guess
     recalls = [right[truth == label].mean() for label in pd.unique(truth)]
     scores = {"accuracy": float(right.mean()), "balanced_accuracy": float(np.mean(recalls))}
@@ -58,6 +64,22 @@ def score_predictions(predictions: pd.DataFrame, task: str, classes: tuple) -> d
     scores["coverage"] = float(answered.mean())
     scores["selective_accuracy"] = float(right[answered].mean()) if answered.any() else np.nan
     return scores
+
+
+def _distribution_scores(predictions: pd.DataFrame, truth: np.ndarray) -> dict[str, float]:
+    """Log density and coverage, where the predictions have intervals."""
+    if "log_density" not in predictions:
+        return {}
+    inside = _inside(predictions, truth)
+    return {
+        "log_density": float(predictions["log_density"].mean()),
+        "interval_coverage": float(inside.mean()),
+    }
+
+
+def _inside(predictions: pd.DataFrame, truth: np.ndarray) -> np.ndarray:
+    low, high = columns_of(predictions, ["low", "high"]).T
+    return (low <= truth) & (truth <= high)
 
 
 def _probability_scores(predictions, truth, classes) -> dict[str, float]:
@@ -184,6 +206,10 @@ def row_scores(result: Result, score: str) -> np.ndarray | None:
         return np.where(answered, truth == guess, np.nan)
     if score == "mae":
         return np.abs(truth - guess)
+    if score == "log_density" and score in table:
+        return table[score].to_numpy()
+    if score == "interval_coverage" and "low" in table:
+        return _inside(table, truth).astype(float)
     if score in ("log_loss", "brier") and result.has_probabilities:
         p = result.probabilities()
         one_hot = truth[:, None] == np.array(result.classes, dtype=truth.dtype)[None, :]

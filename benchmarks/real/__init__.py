@@ -1,0 +1,1 @@
+"""Families, and peers, on real data."""
