@@ -163,3 +163,36 @@ def test_decode_adds_the_map_to_its_report(run_json, pairs):
     assert 'href="#where"' in page
     assert (out / "maps" / "where-significant.nii.gz").exists()
     assert (out / "clusters.tsv").exists()
+
+
+class TestNeighbourhoodsAndRegions:
+    def test_files_page_and_words(self, run_json, pairs):
+        atlas = ["--regions", pairs / "atlas.nii.gz", "--atlas-labels", pairs / "atlas.tsv"]
+        found = run_json(
+            *command(pairs, "--groups", "run", "--searchlight", "4", *atlas, "--permutations", "50")
+        )
+        out = pairs / "out"
+        assert found["regions"]["table"][0]["region"] == "slab"
+        assert found["searchlight"]["n_significant"] >= 0
+        table = pd.read_csv(out / "regions.tsv", sep="\t")
+        assert table["region"].tolist()[0] == "slab"
+        assert {"searchlight-accuracy.nii.gz", "searchlight-logp.nii.gz"} <= {
+            path.name for path in (out / "maps").iterdir()
+        }
+        page = (out / "report.html").read_text("utf-8")
+        assert "<h2>Searchlight</h2>" in page
+        assert "<h2>Regions</h2>" in page
+        assert "not the voxel at its centre" in page
+
+    def test_printed(self, run, pairs):
+        said = run(*command(pairs, "--groups", "run", "--searchlight", "4", "--permutations", "20"))
+        assert "neighbourhood" in said.output
+
+    def test_a_radius_below_a_voxel(self, refused, pairs):
+        said = refused(*command(pairs, "--groups", "run", "--searchlight", "0.5"))
+        assert "--searchlight 0.5 is below a voxel" in said
+
+    def test_an_atlas_on_another_grid(self, refused, pairs):
+        save(np.ones((2, 2, 2), "i2"), pairs / "small.nii.gz")
+        said = refused(*command(pairs, "--groups", "run", "--regions", pairs / "small.nii.gz"))
+        assert "grid is 2 x 2 x 2" in said

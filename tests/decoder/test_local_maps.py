@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from voxprior import Decoder
-from voxprior.decoder.local_maps import searchlight_maps, write_regions, write_searchlight
+from voxprior.decoder.local_maps import Located, searchlight_maps, write_regions
 from voxprior.mapping import searchlight
 
 AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
@@ -32,9 +32,9 @@ def test_searchlight(images, decoder, tmp_path):
     np.testing.assert_array_equal(found.score, same.score)
     assert found.significant.any()
     maps = searchlight_maps(found)
-    assert list(maps) == ["accuracy", "minus_log10_p", "accuracy_significant"]
-    files = write_searchlight(found, data.images, tmp_path)
-    read = nibabel.load(files[0]).get_fdata()
+    assert list(maps) == ["accuracy", "logp", "significant"]
+    Located(data, found).write(tmp_path, tmp_path)
+    read = nibabel.load(tmp_path / "searchlight-accuracy.nii.gz").get_fdata()
     np.testing.assert_allclose(data.space.apply_mask(read), found.score, atol=1e-6)
 
 

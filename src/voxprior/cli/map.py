@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from voxprior.images import Dataset
 
 MAPPING = "Test of the map"
+# Relabellings of neighbourhoods and regions where no number is given.
+LOCAL = 1000
 
 
 def _option(text: str, *flags: str, **limits: Any) -> Any:
@@ -51,6 +54,13 @@ def map_(
     atlas_labels: Annotated[
         Path | None, _option("Table of the atlas, with columns index and name.")
     ] = None,
+    searchlight: Annotated[
+        float | None,
+        _option("Also decode the voxels within so many millimetres of every voxel."),
+    ] = None,
+    regions: Annotated[
+        Path | None, _option("Also decode every region of this atlas; --atlas-labels names them.")
+    ] = None,
     despite_floor: Annotated[
         bool, _option("Go on where the design cannot reach the level.", "--despite-floor")
     ] = False,
@@ -69,14 +79,18 @@ def map_(
             --conditions face,house --statistic tfce --atlas atlas.nii.gz --out where
 
         voxprior map contrasts/*.nii.gz --one-sample --out where
+
+        voxprior map maps/*.nii.gz --labels participants.tsv --label group \
+            --searchlight 6 --regions atlas.nii.gz --atlas-labels atlas.tsv --out where
     """
     clock = Clock()
     with output_folder(out, "map.json") as folder:
         with clock.phase("reading images"):
             data = read_maps(scans, preparation) if one_sample else read(scans, trials, preparation)
-            places = _atlas(atlas, atlas_labels, data)
+            places = _atlas(atlas, None if regions and not atlas else atlas_labels, data)
         with clock.phase("testing", show=False):
-            done = _decoder(seed).map(
+            decoder = _decoder(seed)
+            done = decoder.map(
                 data,
                 atlas=places,
                 statistic=statistic,
@@ -87,6 +101,9 @@ def map_(
                 despite_floor=despite_floor,
                 tell=say,
             )
+            drawn = {"n_permutations": permutations or LOCAL, "scheme": scheme, "level": level}
+            beside = decoder.locate(data, searchlight, regions, atlas_labels, **drawn)
+            done = replace(done, located=beside)
         with clock.phase("writing the report"):
             done.write(folder)
             clock.write(folder / RUN_FILE, {})
@@ -133,4 +150,6 @@ def _show(done: Any, out: Path) -> None:
         for row in shown["rows"]:
             table.add_row(*row)
         console.print(table)
+    for told in done.located.headlines() if done.located else ():
+        console.print(told)
     console.print(f"Report: {out / 'report.html'}", soft_wrap=True)

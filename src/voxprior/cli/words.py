@@ -32,6 +32,7 @@ CALLED = {
     "n_permutations": "permutations",
     "n_repeats": "repeats",
     "participants": "participant_label",
+    "radius": "searchlight",
     "random_state": "seed",
     "smoothing_fwhm": "smoothing",
     "table": "labels",

@@ -6,11 +6,13 @@ becomes maps and tables that can be written.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from voxprior.decoder.decoding import PLAIN
 from voxprior.decoder.reading import ImageReader
 from voxprior.errors import InputError, option
 from voxprior.images import Dataset, ImageSpace, write_maps
@@ -22,8 +24,10 @@ from voxprior.mapping import (
     region_test,
     searchlight,
 )
+from voxprior.report.local import light_headline, light_section, region_headline, region_section
+from voxprior.validation.result import plain
 
-__all__ = ["LocalMaps", "searchlight_maps", "write_regions", "write_searchlight"]
+__all__ = ["LocalMaps", "Located", "searchlight_maps", "write_regions"]
 
 
 class LocalMaps(ImageReader):
@@ -80,6 +84,16 @@ class LocalMaps(ImageReader):
         given = self._local_options(data) | {"names": names, "space": data.space} | options
         return region_test(data.X, data.y, data.groups, atlas, **given)
 
+    def locate(
+        self, data: Dataset, radius: float | None, atlas: Any, names: Any, **options: Any
+    ) -> Located | None:
+        """Find what neighbourhoods of a radius, or regions of an atlas, or both, tell; if any."""
+        light = None if radius is None else self.searchlight(data, radius=radius, **options)
+        regions = None
+        if atlas is not None:
+            regions = self.region_test(data, atlas=atlas, names=names, **options)
+        return Located(data, light, regions) if light or regions else None
+
     def _local_data(self, images, y, groups) -> Dataset:
         data = self._labelled(images, y, groups, None)
         if data.covariates is not None:
@@ -94,20 +108,62 @@ class LocalMaps(ImageReader):
         return {"blocks": data.blocks, "random_state": self.random_state} | running
 
 
+@dataclass(frozen=True, eq=False)
+class Located:
+    """What was found in neighbourhoods, in regions, or in both."""
+
+    data: Dataset
+    light: SearchlightResult | None = None
+    regions: RegionTest | None = None
+
+    def headlines(self) -> list[str]:
+        """Say in a sentence each what came out."""
+        told = []
+        if self.light is not None:
+            told.append(f"{light_headline(self.light)} {self.light.hypothesis}")
+        if self.regions is not None:
+            told.append(f"{region_headline(self.regions)} {self.regions.hypothesis}")
+        return told
+
+    def sections(self) -> list[dict[str, Any]]:
+        """Sections of a page."""
+        shown = []
+        if self.light is not None:
+            shown.append(light_section(self.light, self.data.space))
+        if self.regions is not None:
+            shown.append(region_section(self.regions))
+        return shown
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was found in JSON's types, without the maps."""
+        found: dict[str, Any] = {}
+        if self.light is not None:
+            maps = ("score", "p_fwer", "p_uncorrected", "size", "significant", "null_max")
+            told = {k: v for k, v in self.light._asdict().items() if k not in maps}
+            n_significant = int(self.light.significant.sum())
+            found["searchlight"] = told | {"n_significant": n_significant}
+        if self.regions is not None:
+            told = {k: v for k, v in self.regions._asdict().items() if k != "null_max"}
+            found["regions"] = told | {"table": self.regions.table.to_dict("records")}
+        return plain(found)
+
+    def write(self, folder: Path, maps: Path) -> None:
+        """Write maps of the searchlight, and the table of regions, into folders that exist."""
+        if self.light is not None:
+            places = self.data.images or ImageSpace(self.data.space)
+            named = {f"searchlight {k}": v for k, v in searchlight_maps(self.light).items()}
+            write_maps(named, places, maps, PLAIN.maps(named))
+        if self.regions is not None:
+            write_regions(self.regions, folder / "regions.tsv")
+
+
 def searchlight_maps(found: SearchlightResult) -> dict[str, np.ndarray]:
     """Maps of a searchlight by name: the score, -log10 of the corrected p, and what is claimed."""
-    name = found.name.replace(" ", "_")
     return {
-        name: found.score,
-        "minus_log10_p": -np.log10(found.p_fwer),
-        f"{name}_significant": np.where(found.significant, found.score, 0.0),
+        found.name: found.score,
+        "logp": -np.log10(found.p_fwer),
+        "significant": np.where(found.significant, found.score, 0.0),
     }
-
-
-def write_searchlight(found: SearchlightResult, images: ImageSpace, folder: Path) -> list[Path]:
-    """Write the maps of a searchlight as images into a folder."""
-    files = write_maps(searchlight_maps(found), images, folder)
-    return [path for paths in files.values() for path in paths]
 
 
 def write_regions(found: RegionTest, path: Path) -> None:

@@ -24,6 +24,7 @@ import pandas as pd
 
 from voxprior import __version__
 from voxprior.decoder.decoding import PLAIN, Naming, subject
+from voxprior.decoder.local_maps import Located
 from voxprior.errors import InputError, option
 from voxprior.images import Dataset, ImageSpace, write_maps
 from voxprior.mapping import (
@@ -55,12 +56,15 @@ class Mapped:
         The scans.
     title : str
         Heading of the page.
+    located : Located or None
+        What neighbourhoods or regions say beside it.
     """
 
     test: MapTest
     tables: ClusterTables
     data: Dataset
     title: str
+    located: Located | None = None
 
     @property
     def images(self) -> ImageSpace:
@@ -108,15 +112,16 @@ class Mapped:
             "notes": "; ".join(data.notes) or None,
         }
         shown = {name: value for name, value in done.items() if value is not None}
-        return MapReport(
-            {"title": self.title, "software": __version__, "where": self.where, "done": shown}
-        )
+        beside = [] if self.located is None else self.located.sections()
+        page = {"title": self.title, "software": __version__, "where": self.where}
+        return MapReport(page | {"done": shown, "beside": beside})
 
     def summary(self) -> dict[str, Any]:
         """Return what was found in JSON's types, without the maps."""
         tables = {name: table.to_dict("records") for name, table in self.tables._asdict().items()}
         found = {"title": self.title, "headline": headline(self.test), **self.test.summary()}
-        return plain(found | tables)
+        located = {} if self.located is None else self.located.summary()
+        return plain(found | tables | located)
 
     def write_maps(self, folder: Path, naming: Naming = PLAIN, prefix: str = "") -> None:
         """Write the maps as images, by their names after a prefix, the tables and map.json."""
@@ -131,6 +136,8 @@ class Mapped:
     def write(self, folder: Path) -> None:
         """Write all files into a folder that exists."""
         self.write_maps(folder)
+        if self.located is not None:
+            self.located.write(folder, folder / Path(PLAIN.map).parent)
         self.report.save(folder / "report.html")
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from voxprior.report.page import Report, fill, template, where_section
 from voxprior.space import VoxelSpace
 from voxprior.validation.result import plain
 
-__all__ = ["MapReport", "headline", "table_cells", "where_summary"]
+__all__ = ["MapReport", "drawn", "headline", "table_cells", "where_summary"]
 
 # Rows of a table that a page shows; all are in the files beside it.
 MOST_ROWS = 50
@@ -29,14 +29,14 @@ MOST_ROWS = 50
 def where_summary(found: MapTest, space: VoxelSpace, tables: ClusterTables) -> dict[str, Any]:
     """Say in plain types what a map test found, with its maps as pictures."""
     symbol = found.symbol
-    shown = [_drawn(symbol, f"{symbol}: {found.contrast}.", found.statistic, space, symbol)]
+    shown = [drawn(symbol, f"{symbol}: {found.contrast}.", found.statistic, space, symbol)]
     if found.p_fwer is not None:
         kept = np.where(found.significant, found.statistic, 0.0)
         caption = f"{symbol} where {found.words()} is reached; elsewhere nothing is claimed."
-        shown.append(_drawn("Significant voxels", caption, kept, space, symbol))
+        shown.append(drawn("Significant voxels", caption, kept, space, symbol))
         p = -np.log10(found.p_fwer)
         text = "−log10 of p corrected for all voxels: 1.3 is p = 0.05, 2 is p = 0.01."
-        shown.append(_drawn("Corrected p", text, p, space, "−log10 p"))
+        shown.append(drawn("Corrected p", text, p, space, "−log10 p"))
     return plain(
         {
             "headline": headline(found),
@@ -64,9 +64,10 @@ def headline(found: MapTest) -> str:
     return f"{number} significant ({found.words()}); {whole}."
 
 
-def _drawn(
+def drawn(
     name: str, caption: str, values: np.ndarray, space: VoxelSpace, unit: str
 ) -> dict[str, Any]:
+    """Draw a map for a page; without an image where it is zero in every voxel."""
     entry: dict[str, Any] = {"name": name, "caption": caption}
     if np.any(values):
         entry |= as_image(draw_maps(space, {"": values}, unit=unit))
