@@ -48,7 +48,7 @@ lint: $(VENV)/.has-dev  ## format, rules, types, import directions
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.has-bench  ## race the peers; tables land in benchmarks/speed
-	for race in sharing fields boosting gaussian network permutation; do \
+	for race in sharing fields boosting gaussian network permutation mapping; do \
 	  $(BIN)/python -m benchmarks.speed.$$race || exit 1; done
 
 docs: $(VENV)/.has-docs  ## build docs/_build/html, warnings are errors

@@ -76,7 +76,13 @@ def tfce(values: NDArray, graph: Any) -> NDArray:
     >>> tfce(np.array([1.0, 2.0, 1.0, 0.0, -3.0]), row).round(8)
     array([ 0.57735027,  2.9106836 ,  0.57735027,  0.        , -9.        ])
     """
-    return _both_signs(_enhance, values, graph)
+
+    def enhanced(heights: NDArray, pointers: NDArray, neighbors: NDArray) -> NDArray:
+        above = np.flatnonzero(heights)
+        order = above[np.argsort(-heights[above])]  # NumPy sorts several times faster than numba
+        return _enhance(heights, order, pointers, neighbors)
+
+    return _both_signs(enhanced, values, graph)
 
 
 def cluster_sizes(values: NDArray, graph: Any, threshold: float) -> NDArray:
@@ -129,9 +135,7 @@ def _root(parent, offset, v):
 
 
 @njit(cache=True)
-def _enhance(heights, pointers, neighbors):
-    visited = np.flatnonzero(heights > 0)
-    order = visited[np.argsort(-heights[visited])]
+def _enhance(heights, order, pointers, neighbors):
     V = heights.shape[0]
     parent = np.full(V, -1)
     size = np.ones(V)
