@@ -10,6 +10,7 @@ from voxprior.validation import audit
 from voxprior.validation.audit import likeness
 from voxprior.validation.audit.duplicates import near_pairs
 from voxprior.validation.audit.likeness import Exchange, Pairs, entity_columns, exchange_p
+from voxprior.validation.audit.scans import AuditedScans
 
 LOGISTIC = LogisticRegression()
 RANDOM = StratifiedKFold(5, shuffle=True, random_state=0)
@@ -246,6 +247,58 @@ class TestColumns:
         (check,) = [check for check in made.checks if check.name == "column-straddles"]
         assert check.outcome == "not checked"
         assert "no table is given" in check.reason
+
+
+def some_folds(rng, n, n_folds):
+    """Random parts of the scans to train on, and of the others to test."""
+    folds = []
+    for _ in range(n_folds):
+        order = rng.permutation(n)
+        folds.append((order[: n // 2], order[n // 2 : n // 2 + n // 3]))
+    return folds
+
+
+class TestShares:
+    """How many test scans must have a partner in training, counted one by one."""
+
+    def test_neighbors_are_counted(self, rng):
+        folds = some_folds(rng, 30, 4)
+        first = np.array([0, 1, 2, 5, 6, 10, 11, 12, 20, 28])
+        pairs = {(i, i + 1) for i in first} | {(i + 1, i) for i in first}
+        met = [any((i, j) in pairs for j in train) for train, test in folds for i in test]
+        assert likeness._neighbors_met(first, 30, folds) == pytest.approx(np.mean(met))
+
+    def test_levels_are_counted(self, rng):
+        folds, level = some_folds(rng, 30, 4), rng.integers(12, size=30)
+        y = np.tile([0, 1], 15)
+        scans = AuditedScans(LOGISTIC, rng.normal(size=(30, 40)), y, None, folds, {}, {}, ())
+        met = [level[i] in level[train] for train, test in folds for i in test]
+        assert scans.straddling(level) == pytest.approx(np.mean(met))
+
+    @pytest.mark.parametrize(("divided", "expected"), [(9, "not found"), (11, "found")])
+    def test_more_than_a_fifth_of_levels(self, rng, divided, expected):
+        """Of 50 test scans of 50 subjects, 9 or 11 have the subject's other scan in training."""
+        X, y, subject = repeated(rng, 1.5, n=50)
+        order = np.argsort(subject, kind="stable")
+        others = rng.normal(size=(10, 200))
+        X, y = np.vstack([X[order], others]), np.append(y[order], [0, 1] * 5)
+        subject = np.append(subject[order], np.arange(50, 60))
+        test = np.arange(0, 100, 2)
+        folds = [(np.append(test[:divided] + 1, np.arange(100, 110)), test)]
+        made = audit(LOGISTIC, X, y, None, folds, columns={"subject": subject})
+        found = {check.name: check.outcome for check in made.checks}
+        assert found["column-straddles"] == expected
+
+    @pytest.mark.parametrize(("share", "expected"), [(0.28, "not found"), (0.32, "found")])
+    def test_more_than_three_tenths_of_neighbors(self, rng, share, expected):
+        """Of 100 test scans some have their neighbour in training, the others have none."""
+        X, y = autocorrelated(rng, 400, 60, 0.7), np.tile([0, 0, 1, 1], 100)
+        test = np.arange(0, 400, 4)
+        train = test[: round(100 * share)] + 1
+        far = test[round(100 * share) + 1 :] + 2  # two away from both test scans
+        made = audit(LOGISTIC, X, y, None, [(np.append(train, far), test)])
+        found = {check.name: check.outcome for check in made.checks}
+        assert found["serial-neighbours"] == expected
 
 
 class TestExchange:
