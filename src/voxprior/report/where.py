@@ -41,7 +41,8 @@ def where_summary(found: MapTest, space: VoxelSpace, tables: ClusterTables) -> d
         {
             "headline": headline(found),
             "hypothesis": found.hypothesis,
-            "how": f"{found.relabellings()}. The smallest possible p is {found.smallest_p:.2g}.",
+            "how": f"Tested against {found.relabellings()}. "
+            f"The smallest possible p is {found.smallest_p:.2g}.",
             "notes": list(found.notes),
             "maps": shown,
             "clusters": table_cells(tables.clusters),
@@ -84,7 +85,8 @@ def table_cells(table: pd.DataFrame, most: int = MOST_ROWS) -> dict[str, Any] | 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return "-" if np.isnan(value) else f"{value:.4g}".replace("-", "−")
+        text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return "-" if np.isnan(value) else text.replace("-", "−")
     return str(value)
 
 
