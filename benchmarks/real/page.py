@@ -72,8 +72,11 @@ def _summary(scores: pd.DataFrame) -> str:
 
 
 def _entrants(scores: pd.DataFrame) -> list[str]:
-    known = [*FAMILIES, *STOCK, *(f"{name}{OURS}" for name in STOCK)]
-    return [name for name in known if name in set(scores["decoder"])]
+    """Decoders in the order of the tables; those with our preparation where it changed a score."""
+    wide = scores.pivot(index=["task", "draw"], columns="decoder", values="log_loss")
+    told = [name for name in (*FAMILIES, *STOCK) if name in wide]
+    both = [name for name in STOCK if name + OURS in wide]
+    return told + [name + OURS for name in both if not wide[name].equals(wide[name + OURS])]
 
 
 def _behind(scores: pd.DataFrame) -> str:

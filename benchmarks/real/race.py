@@ -20,7 +20,8 @@ from voxprior.decision.base import offer_groups
 
 # Probabilities below this count as this: a decoder that is sure and wrong is not infinitely wrong.
 LEAST = 1e-6
-OURS = " + our preparation"
+# Stock decoders that are also given scans as we prepare them.
+PREPARED, OURS = ("logistic", "LDA"), " + our preparation"
 # Slow families run on the first draw of these.
 SLOW_TASKS = (
     "finger, n = 4",
@@ -65,7 +66,7 @@ def _run(task: Task) -> pd.DataFrame:
 
 def _draw(task: Task, draw: int, scans: Scans, train: np.ndarray, test: np.ndarray) -> list[dict]:
     plain = _parts(scans, train, test)
-    ours = _prepared(*plain)
+    ours = _prepared(plain)
     rows = []
     for name, make in (FAMILIES | STOCK).items():
         if name in SLOW and (task.name not in SLOW_TASKS or draw > 0):
@@ -73,11 +74,13 @@ def _draw(task: Task, draw: int, scans: Scans, train: np.ndarray, test: np.ndarr
         if len(train) > MOST_SCANS.get(name, np.inf):
             continue
         entered = {name: ours} if name in FAMILIES else {name: plain}
-        if name in ("logistic", "LDA") and ours[0].X is not plain[0].X:
+        if name in PREPARED:
             entered[name + OURS] = ours
-        for label, (learn, ask) in entered.items():
-            found = _scored(make, learn, ask)
-            rows += [] if found is None else [{"decoder": label, **found}]
+        found = {}
+        for label, parts in entered.items():
+            same = label != name and parts is plain  # nothing to prepare in this draw
+            found[label] = found[name] if same else _scored(make, *parts)
+        rows += [{"decoder": label, **one} for label, one in found.items() if one is not None]
     return rows
 
 
@@ -89,12 +92,13 @@ def _parts(scans: Scans, train: np.ndarray, test: np.ndarray) -> tuple[Scans, Sc
     return take(train), take(test)
 
 
-def _prepared(learn: Scans, ask: Scans) -> tuple[Scans, Scans]:
-    """What `voxprior.Decoder` does to scans by itself; the same objects where that is nothing."""
+def _prepared(parts: tuple[Scans, Scans]) -> tuple[Scans, Scans]:
+    """What `voxprior.Decoder` does to scans by itself; the same parts where that is nothing."""
+    learn, ask = parts
     preparation = ScanPreparation()
     X = preparation.fit_transform(learn.X, learn.y, learn.groups)
     if preparation.scale_ == "none" and preparation.standardize_ == "none":
-        return learn, ask
+        return parts
     return replace(learn, X=X), replace(ask, X=preparation.transform(ask.X, ask.groups))
 
 
