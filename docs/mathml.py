@@ -13,6 +13,8 @@ def convert(tex, as_block):
     # Brackets of a given size are for print; these grow with what they hold.
     fenced = re.sub(r"\\[Bb]igg?(?=[\[(])", r"\\left", tex)
     fenced = re.sub(r"\\[Bb]igg?(?=[\])])", r"\\right", fenced)
+    # A fraction of two digits, as in \\tfrac12, would be read as the number 12 over what follows.
+    fenced = re.sub(r"\\([td]?frac)(\d)(\d)", r"\\\1{\2}{\3}", fenced)
     try:
         return tex2mathml(fenced, as_block=as_block)
     except MathError as error:

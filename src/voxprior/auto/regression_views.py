@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import spatial
 from scipy.sparse import csr_array
-from scipy.spatial import cKDTree
 
 from voxprior.models.gaussian.gram import Cross, voxel_blocks
 from voxprior.space import VoxelSpace
@@ -131,7 +131,8 @@ def _neighbors(space: VoxelSpace) -> tuple[csr_array, float]:
         rows = np.repeat(np.arange(space.n_voxels), np.diff(graph.indptr))
         lengths = np.linalg.norm(space.coordinates[rows] - space.coordinates[graph.indices], axis=1)
         return graph, _typical(lengths)
-    nearest = cKDTree(space.coordinates).query(space.coordinates, k=min(2, space.n_voxels))[0]
+    tree = spatial.cKDTree(space.coordinates)
+    nearest = tree.query(space.coordinates, k=min(2, space.n_voxels))[0]
     unit = _typical(nearest.reshape(space.n_voxels, -1)[:, -1])
     return space.adjacency(radius=REACH * unit), unit
 
