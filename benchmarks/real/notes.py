@@ -8,7 +8,17 @@ ONE_SCAN = (
     "With one scan per class nothing can be left out, and the weight of the scores is what was "
     "expected beforehand; these data would bear a larger one."
 )
+FOUR_SCANS = (
+    "Four left-out scans cannot speak loudly against even odds of nothing there: the price of "
+    "being honest on noise."
+)
+STRONG_DIRECTIONS = (
+    "The noise is mostly ten strong directions, which LDA's shrinkage of components suits."
+)
 WHY: dict[str, str] = {
+    "digits, n = 2": FOUR_SCANS,
+    "cohort, n = 10": STRONG_DIRECTIONS,
+    "low-rank-4, n = 8": STRONG_DIRECTIONS,
     "sex, n = 2": FEW_FACES,
     "sex, n = 4": FEW_FACES,
     "sex-gain, n = 2": FEW_FACES,

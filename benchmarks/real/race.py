@@ -37,7 +37,11 @@ def race(tasks: Iterable[Task], keep: Path | None = None) -> pd.DataFrame:
 
     Finished tasks are kept in a file, if one is named, and not run again.
     """
-    found = [] if keep is None or not keep.exists() else [pd.read_csv(keep, dtype={"n": str})]
+    found = (
+        []
+        if keep is None or not keep.exists()
+        else [pd.read_csv(keep, dtype={"n": str}, keep_default_na=False)]
+    )
     known = {name for part in found for name in part["task"]}
     for task in tasks:
         if task.name in known:
