@@ -30,11 +30,16 @@ mutants: SEED := $(or $(SEED),0)
 mutants: $(VENV)/.has-test $(VENV)/.has-mutants  ## change lines of the numbers that must hold: do tests notice? hours
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED)
 
+# Accessibility rules, fetched once and kept outside the repository; without npm that test is skipped.
+AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/voxprior/axe-core
+
 test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chromium
 	@command -v chromium >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
 	  then apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium chromium-driver >/dev/null; \
 	  else echo "Chromium is needed: install the packages chromium and chromium-driver" >&2; exit 1; fi; }
+	@test -f $(AXE)/package/axe.min.js || { mkdir -p $(AXE) && cd $(AXE) && command -v npm >/dev/null \
+	  && tar xzf "$$(npm pack --silent axe-core@4)" package/axe.min.js; } || echo "axe-core cannot be fetched: npm is needed" >&2
 	$(BIN)/python -m pytest -q -m browser tests
 
 # Two versions of numba do not share a cache of compiled code.

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from voxprior import Decoder
 from voxprior.cli import app
+from voxprior.decoder import decoding
 
 AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
 SHAPE = (5, 4, 3)
@@ -65,13 +66,15 @@ def refused(run):
 
 @pytest.fixture
 def bare_report(monkeypatch):
-    """Write a page without content, where a test looks at other things; it saves a second each."""
+    """Write a page without content, where a test looks at other things; it saves seconds each."""
 
     def bare(self, result, title, data=None, **parts):
         summary = {"headline": {"text": title, "detail": ""}}
-        return SimpleNamespace(summary=summary, save=lambda path: path.write_text(title))
+        written = {"save": lambda path: path.write_text(title), "save_figures": lambda *_: []}
+        return SimpleNamespace(summary=summary, **written)
 
     monkeypatch.setattr(Decoder, "generate_report", bare)
+    monkeypatch.setattr(decoding, "stock_tables", lambda *_: [])
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ def test_maps_and_a_table(run_json, study, mask, tmp_path):
     found = run_json("decode", *study, "--mask", mask, "--model", "logistic", "--out", out)
     assert {p.name for p in out.iterdir()} == {
         "report.html",
+        "figures",
         "result.json",
         "manifest.json",
         "run.json",
@@ -120,6 +121,40 @@ def test_covariates_are_reported_beside_the_images(run, study, tmp_path):
     assert "covariates alone" in page
     assert "age, sex" in page
     assert Result.from_json(out / "result.json").settings["n_groups"] == 3
+
+
+def test_the_report_says_what_it_is_asked_for(run_json, study, mask, tmp_path):
+    out, atlas = tmp_path / "out", tmp_path / "regions.tsv"
+    atlas.write_text("index\tname\n1\tthe only region\n")
+    run_json(
+        "decode", *study, "--mask", mask, "--model", "naive-bayes", "--positive", "ill",
+        "--prevalence", 0.2, "--curve", "--atlas", mask, "--atlas-labels", atlas, "--out", out,
+    )  # fmt: skip
+    page = (out / "report.html").read_text()
+    assert "The class of interest is <strong>ill</strong>, against well." in page
+    assert "at a prevalence of 0.2" in page
+    assert "the only region" not in page  # naive Bayes has no map
+    assert "training scans per class the accuracy of naive-bayes" in page
+    assert "Stock decoders on the same folds, accuracy: logistic regression" in page
+    sizes = pd.read_csv(out / "learning.tsv", sep="\t")["n_per_class"]
+    assert sizes.unique().tolist() == [2, 3]
+    assert (out / "figures" / "learning-curve.svg").exists()
+
+
+def test_stock_decoders_can_be_left_out(run_json, study, mask, tmp_path):
+    out = tmp_path / "out"
+    options = ["--mask", mask, "--model", "naive-bayes", "--no-stock", "--out", out]
+    run_json("decode", *study, *options)
+    assert "Stock decoders" not in (out / "report.html").read_text()
+
+
+def test_what_the_report_cannot_tell_is_refused(refused, study, mask, tmp_path):
+    out = ["--mask", mask, "--out", tmp_path / "out"]
+    assert "--positive" in refused("decode", *study, "--positive", "sick", *out)
+    assert "--prevalence" in refused("decode", *study, "--prevalence", 2, *out)
+    assert "without --atlas" in refused("decode", *study, "--atlas-labels", mask, *out)
+    numbers = [*study[:-1], "age", "--model", "ridge"]
+    assert "--curve needs classes" in refused("decode", *numbers, "--curve", *out)
 
 
 def test_a_permutation_test(run_json, study, tmp_path):

@@ -1,7 +1,5 @@
 """The report of a fitted model: its maps, and what is said of it."""
 
-import json
-import re
 import sys
 import warnings
 from types import ModuleType
@@ -38,11 +36,12 @@ def test_an_empty_map_is_said_to_be_empty(scans):
     model.coef_[:] = 0
     result = cross_validate(LogisticRegression(), X, y, cv=4)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nilearn's viewer warns of empty maps
+        warnings.simplefilter("error")
         report = make_report(model, ImageSpace(space), result)
     (entry,) = report.summary["maps"]
     assert "image" not in entry
     assert "viewer" not in entry
+    assert report.summary["stage"] is None
     assert "The map is empty" in report.html
 
 
@@ -58,13 +57,10 @@ def test_the_viewer_opens_at_the_strongest_voxel(scans):
             warnings.simplefilter("error", UserWarning)
             (entry,) = make_report(model, ImageSpace(space), result).summary["maps"]
         assert entry["name"] == "Weights"
-        assert "<link" not in entry["viewer"]
-        found = re.search(r'"numSlice": (\{.*?\})', entry["viewer"])
-        return np.array(list(json.loads(found[1]).values()))
+        return np.array(entry["viewer"]["start"])
 
-    # Versions of nilearn count slices from 0 or from 1: what moves with the voxel is the same.
-    moved = opened_at(17) - opened_at(0)
-    np.testing.assert_array_equal(moved, space.coordinates[17] - space.coordinates[0])
+    np.testing.assert_array_equal(opened_at(0), space.coordinates[0])
+    np.testing.assert_array_equal(opened_at(17), space.coordinates[17])
 
 
 def test_a_pipeline_is_told_in_words(scans):

@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from voxprior.report.figures import fold_scores, panels, roc
+from voxprior.report.figures import panels
+from voxprior.report.plots import fold_scores, roc
 
 
 def test_roc_of_two_classes_has_its_area_and_thresholds():
     truth, p = np.array([0, 0, 1, 1, 1, 0]), np.array([0.1, 0.2, 0.9, 0.8, 0.7, 0.3])
-    figure = roc(truth, np.column_stack([1 - p, p]), ["rest", "WM_Age"])
+    figure = roc(truth, np.column_stack([1 - p, p]), ["rest", "WM_Age"], positive=1)
     (axes,) = figure.axes
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["WM_Age: 1.00"]
     assert "0.90" in [text.get_text() for text in axes.texts]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from voxprior.report import summarize
+from voxprior.report import report_of, summarize
 from voxprior.validation import cross_validate
 
 
@@ -46,6 +46,6 @@ def test_scans_without_groups_have_no_column_of_groups(numbers):
 
 def test_folds_of_one_scan_have_no_picture_of_their_r2(numbers, recwarn):
     result = cross_validate(Ridge(), *numbers, cv=12)
-    titles = [figure["title"] for figure in summarize(result)["figures"]]
+    titles = [figure["title"] for figure in report_of(result).summary["figures"]]
     assert titles == ["Predicted against true"]
     assert not [w for w in recwarn if "empty slice" in str(w.message)]

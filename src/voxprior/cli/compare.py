@@ -12,7 +12,7 @@ from voxprior import registry
 from voxprior.cli.arguments import names
 from voxprior.cli.inputs import read
 from voxprior.cli.options import TESTING, Json, Out, Preparation, Scans, Testing, Trials
-from voxprior.cli.terminal import PlainConsole
+from voxprior.cli.terminal import PlainConsole, print_table
 from voxprior.cli.words import in_command_words
 from voxprior.errors import refuses_input
 from voxprior.output import FINISHED, RUN_FILE, Clock, output_folder
@@ -85,7 +85,7 @@ def compare(
 def _write(comparison: Comparison, data: Dataset, folder: Path) -> None:
     """Write tables, and the report of the best family."""
     from voxprior.decoder import Decoder
-    from voxprior.decoder.decoding import facts, subject
+    from voxprior.decoder.decoding import facts, subject, write_curve
 
     best, of_many = comparison.best, len(comparison.rivals)
     columns, rows = comparison.cells()
@@ -104,10 +104,11 @@ def _write(comparison: Comparison, data: Dataset, folder: Path) -> None:
         )
     )
     report.save(folder / "report.html")
+    report.save_figures(folder / "figures")
     options: dict[str, Any] = {"sep": "\t", "index": False, "float_format": "%.6g", "na_rep": "n/a"}
     comparison.table.to_csv(folder / "comparison.tsv", **options)
     if comparison.curve is not None:
-        comparison.curve.table.to_csv(folder / "learning.tsv", **options)
+        write_curve(comparison.curve, folder / "learning.tsv")
     (folder / "results").mkdir()
     for name, result in comparison.results.items():
         result.to_json(folder / "results" / f"{name}.json")
@@ -116,20 +117,13 @@ def _write(comparison: Comparison, data: Dataset, folder: Path) -> None:
 
 
 def _show(comparison: Comparison, data: Dataset, label: str | None, out: Path) -> None:
-    from rich import box
-    from rich.table import Table
-
     from voxprior.decoder.decoding import subject
 
     console = PlainConsole()
     headings, rows = comparison.cells()
-    table = Table(title=subject(data, label), caption=comparison.legend, box=box.SIMPLE)
-    for heading in [*headings, "seconds"]:
-        table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
     for model, row in zip(comparison.table["model"], rows):
-        seconds = comparison.results[model].timings["fit_seconds"].sum()
-        table.add_row(*row, f"{seconds:.1f}")
-    console.print(table)
+        row.append(f"{comparison.results[model].timings['fit_seconds'].sum():.1f}")
+    print_table(console, [*headings, "seconds"], rows, subject(data, label), comparison.legend)
     if comparison.caution:
         console.print(comparison.caution)
     for name, why in comparison.reasons.items():

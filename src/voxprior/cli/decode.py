@@ -7,7 +7,7 @@ from typing import Any
 
 from voxprior import registry
 from voxprior.cli.arguments import parameters
-from voxprior.cli.inputs import read, read_others
+from voxprior.cli.inputs import atlas_of, read, read_others
 from voxprior.cli.options import (
     Config,
     Json,
@@ -18,6 +18,7 @@ from voxprior.cli.options import (
     PermutationTest,
     Preparation,
     PriorFrom,
+    Reporting,
     Scans,
     Set,
     Testing,
@@ -32,6 +33,7 @@ def decode(
     trials: Trials,
     preparation: Preparation,
     testing: Testing,
+    reporting: Reporting,
     out: Out,
     permutations: Permutations = 0,
     test: PermutationTest = "auto",
@@ -44,9 +46,9 @@ def decode(
 ) -> None:
     r"""Decode images: test a model on held-out scans, fit it on all, write a report.
 
-    Writes report.html, result.json, predictions.tsv, maps/ and model.skops into --out. A run
-    that is stopped goes on with the same command, and the same command writes the same bytes:
-    times are in run.json.
+    Writes report.html, figures/, result.json, predictions.tsv, maps/ and model.skops into --out.
+    A run that is stopped goes on with the same command, and the same command writes the same
+    bytes: times are in run.json.
 
     One map per subject, and a table of subjects:
 
@@ -93,6 +95,8 @@ def decode(
             folder=folder / FINISHED,
             clock=clock,
             mapping=_mapping(decoder) if with_map else None,
+            atlas=atlas_of(reporting.atlas, reporting.atlas_labels, data),
+            **reporting.settings(),
         )
         done.write(folder)
     found = done.summary()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from voxprior.cli.inputs import read, read_maps
+from voxprior.cli.inputs import atlas_of, read, read_maps
 from voxprior.cli.options import Json, Out, Preparation, Scans, Trials
 from voxprior.cli.terminal import PlainConsole, say
 from voxprior.output import RUN_FILE, Clock, output_folder
-
-if TYPE_CHECKING:
-    from voxprior.images import Dataset
 
 MAPPING = "Test of the map"
 # Relabellings of neighbourhoods and regions where no number is given.
@@ -87,7 +84,7 @@ def map_(
     with output_folder(out, "map.json") as folder:
         with clock.phase("reading images"):
             data = read_maps(scans, preparation) if one_sample else read(scans, trials, preparation)
-            places = _atlas(atlas, None if regions and not atlas else atlas_labels, data)
+            places = atlas_of(atlas, None if regions and not atlas else atlas_labels, data)
         with clock.phase("testing", show=False):
             decoder = _decoder(seed)
             done = decoder.map(
@@ -117,16 +114,6 @@ def _decoder(seed: int) -> Any:
     from voxprior.decoder import Decoder
 
     return Decoder(verbose=1, random_state=seed)
-
-
-def _atlas(atlas: Path | None, labels: Path | None, data: Dataset) -> Any:
-    if atlas is None:
-        if labels is not None:
-            raise ValueError("--atlas-labels: would have no effect without --atlas.")
-        return None
-    from voxprior.mapping import read_atlas
-
-    return read_atlas(atlas, data.images, labels)
 
 
 def _show(done: Any, out: Path) -> None:

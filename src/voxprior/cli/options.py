@@ -151,6 +151,43 @@ class Preparation:
         return {"smoothing_fwhm": given.pop("smoothing"), **given}
 
 
+# ---------------------------------------------------------------- what the report tells
+
+REPORT = "Report"
+
+
+@dataclass
+class Reporting:
+    """What the report is asked for."""
+
+    positive: Annotated[
+        str | None,
+        _option(REPORT, "Class of interest of two: sensitivity and predictive values are its."),
+    ] = None
+    prevalence: Annotated[
+        float | None,
+        _option(REPORT, "Its share where the decoder is to be used, for predictive values."),
+    ] = None
+    curve: Annotated[bool, _option(REPORT, "Learning curve: would more scans help?", "--curve")] = (
+        False
+    )
+    stock: Annotated[
+        bool, _option(REPORT, "Stock decoders beside this one, on the same folds.")
+    ] = True
+    atlas: Annotated[
+        Path | None,
+        _option(REPORT, "Atlas image, which names the peaks of maps."),
+    ] = None
+    atlas_labels: Annotated[
+        Path | None, _option(REPORT, "Table of the atlas, with columns index and name.")
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return keywords of `voxprior.decoder.decoding.decode`; an atlas is still to be read."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in given.items() if not name.startswith("atlas")}
+
+
 # ---------------------------------------------------------------- how a model is tested
 
 TESTING = "Test on held-out scans"

@@ -9,7 +9,7 @@ also be taken by hand, with `voxprior.decoder.prepared`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from voxprior import modelfile
 from voxprior.decoder.comparison import Comparison
-from voxprior.decoder.decoding import Decoding, decode
+from voxprior.decoder.decoding import Decoding, decode, mean_image
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
 from voxprior.decoder.local_maps import LocalMaps
 from voxprior.decoder.mapping import Mapped, map_data
@@ -26,7 +26,6 @@ from voxprior.decoder.preparation import image_space, name_of, prepared
 from voxprior.decoder.rows import NewRows, new_rows, warn_of_alike
 from voxprior.images import Dataset, ImageSpace
 from voxprior.mapping import MapTest
-from voxprior.output import Clock
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
@@ -328,9 +327,8 @@ class Decoder(LocalMaps):
     # ------------------------------------------------------------------ all of it, and the page
 
     def decode(
-        self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), permutations=0,
-        test="auto", title=None, beside: Callable[[Result], list[dict[str, Any]]] | None = None,
-        folder=None, clock: Clock | None = None, mapping: Callable[[Dataset], Mapped] | None = None
+        self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), folder=None,
+        **asked
     ) -> Decoding:  # fmt: skip
         """Do what the command ``voxprior decode`` does: test, fit on all images, make the report.
 
@@ -338,16 +336,9 @@ class Decoder(LocalMaps):
         ----------
         images, y, groups, covariates, cv, allow, folder
             As in `evaluate`.
-        permutations, test : int and str
-            Relabellings, 0 for none, and the way of `voxprior.validation.permutation_test`.
-        title : str, optional
-            Heading of the report.
-        beside : callable, optional
-            Makes further tables for the report from the Result.
-        clock : Clock, optional
-            That has timed what came before.
-        mapping : callable, optional
-            Makes the map of the data for the report and the files, for instance `map`.
+        **asked
+            What else is wanted, see `voxprior.decoder.decoding.decode`: permutations, test, curve,
+            stock, title, positive, prevalence, atlas, mapping (for instance `map`), ...
 
         Returns
         -------
@@ -355,8 +346,7 @@ class Decoder(LocalMaps):
             Its `write` leaves report, predictions, maps and model in a folder.
         """
         known = self._experiment(images, y, groups, covariates, cv, allow, folder)
-        clock = clock or Clock()
-        return decode(self, known, permutations, test, title, beside, clock, mapping)
+        return decode(self, known, **asked)
 
     def generate_report(
         self, result: Result, title: str = "Decoding report", data: Dataset | None = None, **parts
@@ -379,7 +369,7 @@ class Decoder(LocalMaps):
         training = None
         if data is not None:
             training = (self._rows(data).X, data.y)
-            parts = {"names": data.names} | parts
+            parts = {"names": data.names, "mean": mean_image(data)} | parts
         return make_report(self.estimator_, self.masker_, result, title, training, **parts)
 
     # ------------------------------------------------------------------ kept and read again

@@ -3,8 +3,10 @@
 `Decoder.decode` makes it; `Decoding.write` leaves on disk
 
     report.html        the page
+    figures/           its figures, as SVG and PNG
     result.json        the Result, without times
     predictions.tsv    one row per test scan and fold
+    learning.tsv       the learning curve, if one was asked for
     maps/              maps of the model as images, and maps.tsv, which says which is which
     model.skops        the fitted decoder
     run.json           when it ran and how long it took: the one file that differs between two runs
@@ -24,12 +26,16 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.experiment import Experiment, whole
 from voxprior.decoder.preparation import name_of
+from voxprior.decoder.stock import stock_tables
+from voxprior.errors import InputError, option
 from voxprior.images import Dataset, write_maps
 from voxprior.images.write import file_stems
+from voxprior.mapping import Atlas
 from voxprior.output import RUN_FILE, Clock
 from voxprior.registry import kind_of
 from voxprior.report import Report
-from voxprior.validation import PermutationResult, Result, compare_with_covariates
+from voxprior.report.decisions import check_interest
+from voxprior.validation import LearningCurve, PermutationResult, Result, compare_with_covariates
 from voxprior.validation.result import plain
 
 if TYPE_CHECKING:
@@ -83,6 +89,8 @@ class Decoding:
         Its heading.
     clock : Clock
         When the parts were done, and how long they took.
+    learning : LearningCurve or None
+        Scores at growing numbers of training scans, if they were asked for.
     """
 
     decoder: Decoder
@@ -93,6 +101,7 @@ class Decoding:
     report: Report
     title: str
     clock: Clock
+    learning: LearningCurve | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return the outcome in JSON's types: scores, intervals, chance, findings."""
@@ -108,11 +117,14 @@ class Decoding:
     def write(self, folder: Path, naming: Naming = PLAIN) -> None:
         """Write all files into a folder that exists."""
         self.report.save(folder / naming.file("report.html"))
+        self.report.save_figures(folder / "figures", naming.prefix)
         table = self.result.predictions.copy()
         if self.data.names:
             table.insert(0, "scan", [self.data.names[sample] for sample in table["sample"]])
         path = folder / naming.file("predictions.tsv")
         table.to_csv(path, sep="\t", index=False, float_format="%.6g")
+        if self.learning is not None:
+            write_curve(self.learning, folder / naming.file("learning.tsv"))
         self._write_maps(folder, naming)
         if self.mapping is not None:
             self.mapping.write_maps(folder, naming, prefix="where ")
@@ -141,21 +153,68 @@ class Decoding:
 def decode(
     decoder: Decoder,
     known: Experiment,
-    permutations: int,
-    test: str,
-    title: str | None,
-    beside: Callable[[Result], list[dict[str, Any]]] | None,
-    clock: Clock,
+    *,
+    permutations: int = 0,
+    test: str = "auto",
+    curve: bool = False,
+    stock: bool = True,
+    title: str | None = None,
+    beside: Callable[[Result], list[dict[str, Any]]] | None = None,
+    clock: Clock | None = None,
+    positive: str | None = None,
+    prevalence: float | None = None,
+    atlas: Atlas | None = None,
     mapping: Callable[[Dataset], Mapped] | None = None,
 ) -> Decoding:
-    """Test a decoder on held-out scans, fit it on all, and make the report."""
-    data, shown, mapped = known.data, bool(decoder.verbose), None
+    """Test a decoder on held-out scans, fit it on all, and make the report.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        What is tested.
+    known : Experiment
+        The scans, and how they are split.
+    permutations, test : int and str
+        Relabellings, 0 for none, and the way of `voxprior.validation.permutation_test`.
+    curve : bool
+        Whether to make a learning curve, which tells whether more scans would help.
+    stock : bool
+        Whether to test stock decoders on the same folds, see `voxprior.decoder.stock`.
+    title : str, optional
+        Heading of the report.
+    beside : callable, optional
+        Makes further tables for the report from the Result.
+    clock : Clock, optional
+        That has timed what came before.
+    positive, prevalence : str and float, optional
+        Class of interest of two, and its share where the decoder is to be used.
+    atlas : Atlas, optional
+        Names of places, see `voxprior.mapping.read_atlas`.
+    mapping : callable, optional
+        Makes the map of the data for the report and the files.
+    """
+    data, shown, clock = known.data, bool(decoder.verbose), clock or Clock()
+    check_interest(data.y, positive, prevalence)
+    if curve and kind_of(data.y) == "regressor":
+        raise InputError(
+            f"{option('curve')} needs classes, but the labels are numbers",
+            remedy="Leave it out",
+        )
+    mapped = None
     if mapping is not None:
         with clock.phase("testing the map", show=False):
             mapped = mapping(data)
     with clock.phase("testing", show=False):
         result = whole(known.evaluate(decoder.estimator))
         tables = covariate_tables(data, result, known.cv, decoder.random_state)
+    if stock:
+        with clock.phase("stock decoders", shown):
+            tables += stock_tables(known, result)
+    learning = None
+    if curve:
+        with clock.phase("learning curve", show=False):
+            own = {name_of(decoder.estimator, data.y): decoder.estimator}
+            learning = whole(known.learning_curve(own, result))
     relabelled = None
     if permutations:
         with clock.phase("permutation test", show=False):
@@ -168,10 +227,17 @@ def decode(
     with clock.phase("writing the report", shown):
         title = title or f"{name_of(decoder.estimator, data.y)}: {subject(data)}"
         tables += beside(result) if beside else []
-        parts = {"done": facts(data), "permutation": relabelled, "beside": tables}
+        parts = {"done": facts(data), "permutation": relabelled, "beside": tables, "atlas": atlas}
+        parts |= {"positive": positive, "prevalence": prevalence, "learning": learning}
+        parts["decisions"] = choices(data, known.cv, result)
         parts["where"] = None if mapped is None else mapped.where
         report = decoder.generate_report(result, title, data, **parts)
-    return Decoding(decoder, data, result, relabelled, mapped, report, title, clock)
+    return Decoding(decoder, data, result, relabelled, mapped, report, title, clock, learning)
+
+
+def write_curve(curve: LearningCurve, path: Path) -> None:
+    """Write a learning curve as a table: one row per decoder, size and repeat."""
+    curve.table.to_csv(path, sep="\t", index=False, float_format="%.6g", na_rep="n/a")
 
 
 def _told(test: PermutationResult) -> dict[str, Any]:
@@ -180,6 +246,23 @@ def _told(test: PermutationResult) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- in words and numbers
+
+
+def choices(data: Dataset, cv: Any, result: Result) -> list[str]:
+    """Say what nobody has asked for, and why it was done: the split, and how scans were read."""
+    found = []
+    if cv is None:
+        grouped = data.groups is not None
+        why = "the scans have groups" if grouped else "the scans have no groups"
+        found.append(f"Split: {result.settings.get('split', 'automatic')}, because {why}.")
+    return found + [str(sentence) for sentence in getattr(data, "decisions", ())]
+
+
+def mean_image(data: Dataset) -> np.ndarray | None:
+    """Mean of all scans, to draw maps over; None where values are no longer those of images."""
+    if data.n_times > 1 or data.standardize not in ("train", "none"):
+        return None
+    return data.X.mean(axis=0, dtype=float)
 
 
 def facts(data: Dataset) -> dict[str, dict[str, Any]]:

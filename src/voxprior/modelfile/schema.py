@@ -69,10 +69,13 @@ TRUSTED: dict[str, tuple[str, ...]] = {
     "ObjectNode": (
         "sklearn.calibration.CalibratedClassifierCV",
         "sklearn.calibration._CalibratedClassifier",
+        "sklearn.decomposition._pca.PCA",
+        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
         "sklearn.isotonic.IsotonicRegression",
         "sklearn.linear_model._logistic.LogisticRegression",
         "sklearn.linear_model._ridge.RidgeCV",
         "sklearn.naive_bayes.GaussianNB",
+        "sklearn.neighbors._nearest_centroid.NearestCentroid",
         "sklearn.pipeline.Pipeline",
         "sklearn.preprocessing._data.StandardScaler",
         "sklearn.svm._classes.SVC",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,23 +11,13 @@ from sklearn.pipeline import Pipeline
 
 from voxprior.images import ImageSpace
 from voxprior.registry import model_of
-from voxprior.report.figures import as_image
-from voxprior.report.maps import (
-    BACKGROUND,
-    BOTH_SIGNS,
-    ONE_SIGN,
-    draw_maps,
-    is_constant,
-    millimeters,
-)
+from voxprior.report.figures import Drawn, named
 from voxprior.report.page import Report
-from voxprior.report.pictures import LINEAR_LEGENDS, Picture, legend_of
-from voxprior.report.summary import summarize
+from voxprior.report.pictures import LINEAR_LEGENDS, Picture
+from voxprior.report.shown import show_maps
+from voxprior.report.summary import result_pictures, summarize
 from voxprior.space import VoxelSpace
 from voxprior.validation import Result
-
-# An interactive viewer of a map weighs about a megabyte: only the first maps get one.
-VIEWERS = 2
 
 
 def make_report(
@@ -38,6 +26,7 @@ def make_report(
     result: Result,
     title: str = "Decoding report",
     training: tuple[np.ndarray, np.ndarray] | None = None,
+    atlas: Any = None,
     **parts: Any,
 ) -> Report:
     """Assemble the report of a fitted model and its validation.
@@ -54,8 +43,10 @@ def make_report(
         Heading.
     training : (X, y), optional
         The training scans; with them the family's own pictures are drawn.
+    atlas : Atlas, optional
+        Names peaks, see `voxprior.mapping.read_atlas`.
     **parts
-        Further arguments of `summarize`.
+        Further arguments of `report_of` and `summarize`.
     """
     done: dict[str, dict[str, Any]] = {
         "Data": {"n_features": _n_values(images, result)},
@@ -66,9 +57,67 @@ def make_report(
         done[section] = done.get(section, {}) | dict(items)
     pictures = [] if training is None else family_pictures(model, *training, images.space)
     pictures += parts.pop("pictures", ())
-    shown = _shown_maps(images, model)
-    parts = {"decisions": getattr(_steps(model)[-1], "decisions_", ())} | parts
-    return Report(summarize(result, title=title, done=done, maps=shown, pictures=pictures, **parts))
+    final = _steps(model)[-1]
+    shown = show_maps(
+        images.space,
+        model_maps(model),
+        _of_family(final, "LEGENDS", LINEAR_LEGENDS),
+        getattr(final, "classes_", ()),
+        names=parts.get("names", ()),
+        mean=parts.pop("mean", None),
+        atlas=atlas,
+    )
+    decisions = [*parts.pop("decisions", ()), *map(str, getattr(final, "decisions_", ()))]
+    return report_of(
+        result, title=title, done=done, pictures=pictures, shown=shown, decisions=decisions, **parts
+    )
+
+
+def report_of(
+    result: Result,
+    *,
+    pictures: Sequence[Picture] = (),
+    shown: Mapping[str, Any] | None = None,
+    **parts: Any,
+) -> Report:
+    """Draw the pictures of a Result, and those that come with it, and put all onto a page.
+
+    Parameters
+    ----------
+    result : Result
+        Of a validation run.
+    pictures : sequence of Picture
+        What the family draws.
+    shown : mapping, optional
+        Maps, as `voxprior.report.shown.show_maps` returns them.
+    **parts
+        Further arguments of `summarize`.
+    """
+    own = result_pictures(
+        result, parts.get("permutation"), parts.get("learning"), parts.get("positive")
+    )
+    maps = list((shown or {}).get("maps", ()))
+    titles = [one.title for one in (*own, *pictures)]
+    titles += [f"map {one['name']}" for one in maps if one.get("figure") is not None]
+    files = iter(named(titles))
+    drawn: list[Drawn] = []
+
+    def entry(figure: Any) -> dict[str, Any]:
+        drawn.append(Drawn(next(files), figure))
+        return drawn[-1].entry()
+
+    told = [[{**_said(one), **entry(one.figure)} for one in kind] for kind in (own, pictures)]
+    placed = []
+    for one in maps:
+        figure = one.pop("figure", None)
+        placed.append(one | ({} if figure is None else entry(figure)))
+    summary = summarize(result, maps=placed, figures=told[0], pictures=told[1], **parts)
+    summary["stage"] = (shown or {}).get("stage")
+    return Report(summary, tuple(drawn))
+
+
+def _said(picture: Picture) -> dict[str, str]:
+    return {"title": picture.title, "caption": picture.caption}
 
 
 # ---------------------------------------------------------------- what was done
@@ -161,56 +210,6 @@ def _of_family(final: Any, name: str, otherwise: Any) -> Any:
     registered = model_of(final)
     module = None if registered is None else registered.drawing()
     return getattr(module, name, otherwise)
-
-
-def _shown_maps(images: ImageSpace, model: Any) -> list[dict[str, Any]]:
-    """Maps with what they show; one that is zero everywhere is said to be empty, not drawn."""
-    final = _steps(model)[-1]
-    legends = _of_family(final, "LEGENDS", LINEAR_LEGENDS)
-    shown: list[dict[str, Any]] = []
-    for number, (name, values) in enumerate(model_maps(model).items()):
-        values = np.asarray(values, dtype=float)
-        legend = legend_of(name, legends, getattr(final, "classes_", ()))
-        entry: dict[str, Any] = {"name": legend.title, "caption": legend.text}
-        if len(values) > images.space.n_voxels:
-            entry["caption"] = f"{legend.text} Mean over time.".lstrip()
-            values = values.reshape(-1, images.space.n_voxels).mean(axis=0)
-        if np.any(np.nan_to_num(values)):
-            if is_constant(values):
-                entry["caption"] += " Practically the same everywhere."
-            entry |= as_image(draw_maps(images.space, {"": values}, unit=legend.unit))
-            if number < VIEWERS and images.space.kind == "volume" and min(images.space.shape) > 1:
-                entry["viewer"] = _viewer(images, values)
-        shown.append(entry)
-    return shown
-
-
-def _viewer(images: ImageSpace, values: np.ndarray) -> str:
-    """Build nilearn's interactive viewer as a whole HTML document that fetches nothing.
-
-    It opens at the strongest voxel. The page says above it which map it shows: nilearn would write
-    a title into its script as it is, and a label may be anything.
-    """
-    from nilearn.plotting import view_img
-
-    # The mask in grey; the viewer scales it by its extremes, so two voxels must be black and white.
-    ground = np.full(images.space.n_voxels, BACKGROUND)
-    ground[[0, -1]] = 1e-3, 1.0
-    places, signed = millimeters(images.space), bool((values < 0).any())
-    with warnings.catch_warnings():  # of a threshold that hides zeros only: that is meant
-        warnings.filterwarnings("ignore", "Threshold given was", UserWarning)
-        html = view_img(
-            images.inverse_transform(values),
-            bg_img=images.inverse_transform(ground),
-            black_bg=False,
-            dim=0,
-            threshold=float(np.nanmax(np.abs(values))) * 1e-6,
-            cmap=BOTH_SIGNS if signed else ONE_SIGN,
-            symmetric_cmap=signed,
-            cut_coords=None if places is None else places[np.nanargmax(np.abs(values))].tolist(),
-        ).get_standalone()
-    html = re.sub(r"<link[^>]*>", "", html)
-    return re.sub(r"-[0-9a-f]{32}\b", "", html)  # ids that nilearn draws anew for every viewer
 
 
 def model_maps(model: Any) -> dict[str, np.ndarray]:

@@ -1,53 +1,35 @@
-"""Figures of a Result: what the scores, probabilities and errors look like.
+"""Figures on a page: how they are made, and how they become text that a page can hold.
 
-Each function takes plain numbers and returns a matplotlib Figure that belongs to no window;
-`as_image` turns one into text that a page can hold. All figures of a report are made by `blank`
-or `panels`.
+All figures of a report are made by `blank` or `panels` and belong to no window. On the page they
+are SVG whose inks follow the reader's light or dark setting: `INK`, `SOFT` and `PAPER` are colours
+by name for anything that is neither data nor colour scale. `Drawn` writes the same figure as SVG
+and PNG files for a paper, where ink is dark.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from voxprior.report.scores import score_name
-
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from voxprior.decision.curves import Reliability
-
-SIZE = (4.4, 3.5)
+# Of lines and letters, of those that matter less, and of what lies below them.
+INK, SOFT, PAPER = "#1b1f24", "#57606a", "#fffffe"
+IN_THE_DARK = {INK: "#e6edf3", SOFT: "#9aa5b1", PAPER: "#11161c"}
 # On the page, pixels per inch; and the width in inches above which a figure gets a row of its own.
 PIXELS, WIDE = 88, 6.0
-
-
-def as_image(figure: Figure, dpi: int = 150) -> dict[str, Any]:
-    """PNG of a figure as a data URI, and how much room it takes on a page.
-
-    Its texts are drawn as they are: a label with dollar signs is not a formula.
-    """
-    from matplotlib import rc_context
-    from matplotlib.text import Text
-
-    buffer = io.BytesIO()
-    for written in figure.findobj(Text):
-        written.set_parse_math(False)
-    with rc_context({"text.parse_math": False}):  # for texts made while drawing, as of ticks
-        figure.savefig(buffer, format="png", dpi=dpi)
-    text = base64.b64encode(buffer.getvalue()).decode("ascii")
-    inches = figure.get_figwidth()
-    return {
-        "image": f"data:image/png;base64,{text}",
-        "width": round(PIXELS * inches),
-        "wide": inches > WIDE,
-    }
+DPI = 150
+# The same figure gives the same bytes; letters stay letters, and a dollar sign is not a formula.
+WRITTEN: Any = {"svg.hashsalt": "voxprior", "svg.fonttype": "none", "text.parse_math": False}
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def blank(width: float, height: float) -> Figure:
@@ -88,114 +70,114 @@ def panels(
     return figure, list(grid[:count])
 
 
-def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
-    figure = blank(*size)
-    ax = figure.add_subplot()
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure, ax
+# ---------------------------------------------------------------- onto the page, and into files
 
 
-def fold_scores(scores: pd.DataFrame, name: str, chance: float | None) -> Figure:
-    """One dot per fold, and the mean."""
-    from matplotlib.ticker import MaxNLocator
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A figure under the name that its files have."""
 
-    figure, ax = _axes("fold", score_name(name))
-    values = scores[name].to_numpy(dtype=float)
-    ax.plot(scores["fold"], values, "o", color="C0", clip_on=False)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.axhline(np.nanmean(values), color="C0", label="mean")
-    if chance is not None:
-        ax.axhline(chance, color="0.5", linestyle="--", label="chance")
-    ax.legend(frameon=False)
-    return figure
+    name: str
+    figure: Figure
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG, dark on light."""
+        return as_svg(self.figure)
+
+    def entry(self) -> dict[str, Any]:
+        """Return the image as a data URI, its file's name, and how much room it takes on a page."""
+        return as_image(self.figure, self.svg) | {"file": self.name}
+
+    def write(self, folder: Path, prefix: str = "") -> list[Path]:
+        """Write ``<name>.svg`` and ``<name>.png``, dark on light; returns where they are."""
+        svg, png = (folder / f"{prefix}{self.name}.{kind}" for kind in ("svg", "png"))
+        svg.write_text(self.svg, "utf-8")
+        _save(self.figure, png, format="png", dpi=2 * DPI, transparent=False)
+        return [svg, png]
 
 
-def roc(code: np.ndarray, probabilities: np.ndarray, classes: Sequence) -> Figure:
-    """ROC of each class against the rest; of two classes only that of the second, with thresholds.
+def as_image(figure: Figure, svg: str | None = None) -> dict[str, Any]:
+    """SVG of a figure as a data URI, light or dark as the reader has it, and the room it takes."""
+    svg = follow_the_reader(as_svg(figure) if svg is None else svg)
+    text = base64.b64encode(svg.encode("utf-8")).decode("ascii")
+    inches = figure.get_figwidth()
+    return {
+        "image": f"data:image/svg+xml;base64,{text}",
+        "width": round(PIXELS * inches),
+        "wide": inches > WIDE,
+    }
 
-    ``code`` (n,) is the index of each scan's true class in ``classes``.
+
+def as_svg(figure: Figure) -> str:
+    """SVG of a figure; characters that XML does not allow, which a label may have, become �."""
+    buffer = io.StringIO()
+    _save(figure, buffer, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
+    return NOT_XML.sub("\ufffd", buffer.getvalue())
+
+
+def _save(figure: Figure, target: Any, **options: Any) -> None:
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    for written in figure.findobj(Text):
+        written.set_parse_math(False)
+    _ink(figure)
+    with rc_context(WRITTEN):
+        figure.savefig(target, **({"transparent": True} | options))
+    figure.set_layout_engine("none")  # it is laid out now; a second file need not do it again
+
+
+def _ink(figure: Figure) -> None:
+    """Give the ink of the page to what matplotlib has drawn in black by default."""
+    from matplotlib.axes import Axes
+    from matplotlib.colors import to_hex
+    from matplotlib.legend import Legend
+    from matplotlib.spines import Spine
+    from matplotlib.text import Text
+
+    def black(color: Any) -> bool:
+        return to_hex(color) == "#000000"
+
+    for text in figure.findobj(Text):
+        if black(text.get_color()):
+            text.set_color(INK)
+    for spine in figure.findobj(Spine):
+        if black(spine.get_edgecolor()):
+            spine.set_edgecolor(INK)
+    for axes in figure.findobj(Axes):
+        axes.tick_params(which="both", color=INK, labelcolor=INK)
+    for legend in figure.findobj(Legend):
+        legend.get_frame().set(facecolor=PAPER, edgecolor=SOFT)
+
+
+def follow_the_reader(svg: str) -> str:
+    """Let the inks of an SVG follow the light or dark setting of whoever looks at it.
+
+    >>> follow_the_reader('<svg><path style="stroke: #1b1f24"/></svg>')[-48:]
+    '</style><path style="stroke: var(--ink)"/></svg>'
     """
-    from sklearn.metrics import auc, roc_curve
-
-    figure, ax = _axes("false positive rate", "true positive rate")
-    ax.plot([0, 1], [0, 1], color="0.7", linestyle="--")
-    for c in range(1, 2) if len(classes) == 2 else range(len(classes)):
-        positive = code == c
-        if positive.all() or not positive.any():
-            continue
-        false, true, thresholds = roc_curve(positive, probabilities[:, c])
-        ax.plot(false, true, label=f"{classes[c]}: {auc(false, true):.2f}")
-        if len(classes) == 2:
-            _write_thresholds(ax, false, true, thresholds)
-    ax.legend(title="area", frameon=False)
-    return figure
+    names = {INK: "--ink", SOFT: "--soft", PAPER: "--paper"}
+    for color, name in names.items():
+        svg = svg.replace(color, f"var({name})")
+    light = "".join(f"{name}:{color};" for color, name in names.items())
+    dark = "".join(f"{name}:{IN_THE_DARK[color]};" for color, name in names.items())
+    style = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
+    head, opening, rest = svg.partition("<svg")
+    attributes, end, body = rest.partition(">")
+    return f"{head}{opening}{attributes}{end}{style}{body}"
 
 
-def _write_thresholds(
-    ax: Axes, false: np.ndarray, true: np.ndarray, thresholds: np.ndarray
-) -> None:
-    """Write thresholds along a curve, except where they would be printed on each other."""
-    written = np.empty((0, 2))
-    for x, y, threshold in zip(false, true, thresholds):
-        near = np.abs(written - [x, y]) < [0.14, 0.07]
-        if np.isfinite(threshold) and not near.all(axis=1).any():
-            ax.annotate(f"{threshold:.2f}", (x, y), (4, -9), textcoords="offset points", fontsize=7)
-            ax.plot(x, y, ".", color="C0")
-            written = np.vstack([written, [x, y]])
+def named(titles: Sequence[str]) -> list[str]:
+    """File names for figures by their titles, all different.
 
-
-def reliability(bins: Reliability) -> Figure:
-    """Share of right answers against stated confidence, dots sized by scans."""
-    figure, ax = _axes("stated confidence", "share right")
-    ax.plot([0, 1], [0, 1], color="0.7", linestyle="--")
-    filled = bins.n_scans > 0
-    x, y = bins.confidence[filled], bins.frequency[filled]
-    ax.plot(x, y, color="C0")
-    ax.scatter(x, y, s=10 + 4 * np.sqrt(bins.n_scans[filled]), color="C0")
-    if bins.band is not None:
-        ax.vlines(x, bins.band.low[filled], bins.band.high[filled], color="C0", alpha=0.5)
-    ax.set(xlim=(0, 1.03), ylim=(0, 1.03))
-    return figure
-
-
-def risk_coverage(coverage: np.ndarray, risk: np.ndarray) -> Figure:
-    """Error rate among the scans decided, as the least certain are left undecided."""
-    figure, ax = _axes("coverage (share decided)", "error rate among decided")
-    ax.plot(coverage, risk, drawstyle="steps-pre", clip_on=False)
-    ax.set(xlim=(0, 1), ylim=(0, max(0.05, 1.05 * float(np.max(risk)))))
-    if not np.any(risk):
-        ax.text(0.5, 0.5, "no errors", transform=ax.transAxes, ha="center", color="0.4")
-    return figure
-
-
-def predicted_against_true(truth: np.ndarray, predicted: np.ndarray) -> Figure:
-    """Scatter of a regression with the diagonal."""
-    figure, ax = _axes("true", "predicted")
-    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    ax.plot(ends, ends, color="0.7", linestyle="--")
-    ax.plot(truth, predicted, "o", alpha=0.7)
-    return figure
-
-
-def null_distribution(null: np.ndarray, observed: float, p: float, name: str) -> Figure:
-    """Scores under relabelling, and the score that was observed."""
-    figure, ax = _axes(score_name(name), "relabellings")
-    ax.hist(null, bins=min(30, max(5, len(np.unique(null)))), color="0.75")
-    ax.axvline(observed, color="C3", label=f"observed {observed:.3f}, p = {p:.3g}")
-    ax.legend(frameon=False)
-    return figure
-
-
-def scores_by_size(table: pd.DataFrame, score: str, chance: float | None) -> Figure:
-    """Score by training scans per class, one line per decoder."""
-    figure, ax = _axes("training scans per class", score_name(score), size=(6.2, 4))
-    for model, part in table.groupby("estimator", sort=False):
-        line = part.groupby("n_per_class")[score].agg(["mean", "sem"])
-        ax.errorbar(
-            line.index, line["mean"], line["sem"].fillna(0), marker="o", label=model, capsize=2
-        )
-    if chance is not None:
-        ax.axhline(chance, color="0.5", linestyle="--")
-    ax.legend(frameon=False, fontsize="small")
-    return figure
+    >>> named(["ROC", "Risk and coverage", "ROC"])
+    ['roc', 'risk-and-coverage', 'roc-2']
+    """
+    plain = [re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "figure" for title in titles]
+    seen: dict[str, int] = {}
+    unique = []
+    for name in plain:
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return unique

@@ -124,13 +124,14 @@ def methods_paragraph(
     software = facts["Software"]
     sentences = [
         _data(facts["Data"]),
-        _preprocessing(facts.get("Preprocessing", {})),
+        *_preprocessing(facts.get("Preprocessing", {})),
         _model(facts["Model"]),
         _split(result, facts["Validation"]),
         _outcome(score),
-        permutation_sentence(permutation),
+        permutation_sentence(permutation, cited=True),
         f"Analyses used voxprior {software['voxprior']} with scikit-learn "
-        f"{software['scikit-learn']} and nilearn {software['nilearn']}.",
+        f"{software['scikit-learn']} (Pedregosa et al. 2011) and nilearn {software['nilearn']} "
+        "(Abraham et al. 2014).",
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -146,11 +147,23 @@ def _data(data: Mapping[str, Any]) -> str:
     return text + "."
 
 
-def _preprocessing(steps: Mapping[str, Any]) -> str:
-    if not steps:
-        return ""
-    told = (f"{name}: {text}" for name, text in _table("Preprocessing", steps).items())
-    return f"Preprocessing: {'; '.join(told)}."
+# What a methods section says of a step, where it was done and where it was not.
+STEPS = {
+    "voxels": ("The voxels analysed were {}.", ""),
+    "scaling": ("Images were scaled: {}.", ""),
+    "smoothing": ("Images were smoothed ({}).", "No spatial smoothing was applied."),
+    "temporal cleaning": ("Runs were cleaned by {}.", "No temporal filter was applied."),
+    "standardising": ("Values were standardised: {}.", "Values were not standardised."),
+    "covariates": ("Covariates were removed (Snoek et al. 2019): {}.", ""),
+}
+
+
+def _preprocessing(steps: Mapping[str, Any]) -> list[str]:
+    told = []
+    for name, text in _table("Preprocessing", steps).items():
+        done, not_done = STEPS.get(name, (f"{name[:1].upper()}{name[1:]}: {{}}.", ""))
+        told.append(not_done if text == "none" and not_done else done.format(text))
+    return told
 
 
 def _model(model: Mapping[str, Any]) -> str:
@@ -167,15 +180,26 @@ def _split(result: Result, split: Mapping[str, Any]) -> str:
     return text + "."
 
 
+# Who introduced the intervals.
+INTERVALS = {
+    "beta-binomial": "Brown et al. 2001",
+    "corrected resampled t": "Nadeau & Bengio 2003",
+    "group bootstrap": "Davison & Hinkley 1997",
+}
+
+
 def _outcome(score: Score) -> str:
     text = f"The {score.name} on held-out scans was {score.value}"
     if score.has_interval:
-        text += f" (95 % interval {score.range}, {score.interval.method})"
+        after = INTERVALS.get(score.interval.method)
+        text += f" (95 % interval {score.range}, {score.how}{f' after {after}' if after else ''})"
     if score.chance is not None:
         text += f" against a chance level of {score.chance:.3f}"
     return text + "."
 
 
-def permutation_sentence(test: PermutationResult | None) -> str:
+def permutation_sentence(test: PermutationResult | None, cited: bool = False) -> str:
     """What a permutation test did and found; nothing where there was none."""
-    return "" if test is None else test.statement
+    if test is None:
+        return ""
+    return test.statement + (" (P-values after Phipson & Smyth 2010.)" if cited else "")

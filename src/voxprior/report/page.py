@@ -11,9 +11,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader
 
+from voxprior.report.figures import Drawn
 from voxprior.validation.result import write_whole
+
+SCRIPTS = ("decisions.js", "predictions.js", "viewers.js")
+# What the scripts work on.
+EMBEDDED = (
+    "classes", "priors", "prevalence", "positive", "probabilities", "truth", "predictions", "stage",
+)  # fmt: skip
 
 
 def render(summary: dict[str, Any]) -> str:
@@ -33,7 +40,7 @@ def render(summary: dict[str, Any]) -> str:
         "page.html",
         s=summary,
         css=template("page.css"),
-        js=template("page.js"),
+        js="".join(map(template, SCRIPTS)),
         data=_embedded(summary),
         where=where_section(summary.get("where")),
     )
@@ -46,8 +53,13 @@ def where_section(where: dict[str, Any] | None) -> str:
 
 def fill(name: str, **values: Any) -> str:
     """Fill a template; values are escaped unless it says that they are HTML."""
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template(name)).render(**values)
+    environment = Environment(
+        loader=PackageLoader("voxprior.report", "template"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name).render(**values)
 
 
 def template(name: str) -> str:
@@ -56,19 +68,21 @@ def template(name: str) -> str:
 
 
 def _embedded(summary: dict[str, Any]) -> str:
-    """The numbers the page's script works on; ``<`` is escaped: no label can end the script."""
-    keys = ("classes", "priors", "probabilities", "truth")
-    return json.dumps({key: summary.get(key) for key in keys}).replace("<", "\\u003c")
+    """The numbers the page's scripts work on; ``<`` is escaped: no label can end the script."""
+    data = {key: summary.get(key) for key in EMBEDDED}
+    data["maps"] = [one.get("viewer") for one in summary.get("maps", ())]
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 @dataclass(frozen=True)
 class Report:
-    """A finished report: the plain summary and its page.
+    """A finished report: the plain summary, its page, and its figures.
 
     In a notebook it shows itself; `save` writes the page.
     """
 
     summary: dict[str, Any]
+    drawn: tuple[Drawn, ...] = ()
 
     @property
     def html(self) -> str:
@@ -80,6 +94,20 @@ class Report:
         path = Path(path)
         write_whole(path, self.html)
         return path
+
+    def save_figures(self, folder, prefix: str = "") -> list[Path]:
+        """Write every figure as SVG and PNG, under the names that the page tells.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it does not exist.
+        prefix : str
+            Put before every name.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        return [path for one in self.drawn for path in one.write(folder, prefix)]
 
     def __repr__(self) -> str:
         headline = (self.summary.get("headline") or {}).get("text", "")

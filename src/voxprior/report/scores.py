@@ -30,11 +30,15 @@ def score_name(key: str) -> str:
 
 
 class Score(NamedTuple):
-    """A score on held-out scans; ``chance`` is None where nobody knows it."""
+    """A score on held-out scans; ``chance`` is None where nobody knows it.
+
+    ``grouped`` says whether the scans have groups that are drawn whole.
+    """
 
     key: str
     interval: Interval
     chance: float | None
+    grouped: bool = True
 
     @property
     def name(self) -> str:
@@ -56,6 +60,14 @@ class Score(NamedTuple):
         """Limits of the interval, to three digits."""
         return f"{self.interval.low:.3f} to {self.interval.high:.3f}" if self.has_interval else "-"
 
+    @property
+    def how(self) -> str:
+        """The method of the interval in words; without groups, scans are what is drawn."""
+        if not self.has_interval:
+            return self.interval.reason
+        by_scans = self.interval.method == "group bootstrap" and not self.grouped
+        return "bootstrap of scans" if by_scans else self.interval.method
+
     def row(self) -> dict[str, Any]:
         """Say it as a row of the page's table."""
         return {
@@ -64,15 +76,17 @@ class Score(NamedTuple):
             "better": "lower" if self.key in SMALL_IS_GOOD else "higher",
             "mean": self.value,
             "interval": self.range,
-            "method": self.interval.method if self.has_interval else self.interval.reason,
+            "method": self.how,
             "chance": "-" if self.chance is None else _number(self.chance),
         }
 
 
 def scores_of(result: Result) -> list[Score]:
     """All scores of a result, its first one first."""
+    grouped = result.settings.get("n_groups") is not None
     return [
-        Score(key, interval(result, key), chance_level(result, key)) for key in result.score_names
+        Score(key, interval(result, key), chance_level(result, key), grouped)
+        for key in result.score_names
     ]
 
 

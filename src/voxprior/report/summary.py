@@ -7,18 +7,15 @@ and no duration is in it: the same run gives the same page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
-import numpy as np
-
-from voxprior.decision import (
-    average_repeats,
-    confusion_table,
-    reliability_curve,
-    risk_coverage_curve,
-)
-from voxprior.report import figures
+from voxprior.decision import reliability_curve, risk_coverage_curve
+from voxprior.report import plots
+from voxprior.report.checklist import checklist
+from voxprior.report.citations import bibtex
+from voxprior.report.decisions import check_interest, decided, positive_class, scans_once
+from voxprior.report.guide import guide
+from voxprior.report.learning import learning_sentence
 from voxprior.report.methods import (
     fact_tables,
     gather_facts,
@@ -26,13 +23,10 @@ from voxprior.report.methods import (
     permutation_sentence,
 )
 from voxprior.report.pictures import Picture
+from voxprior.report.predictions import group_table, prediction_table
 from voxprior.report.scores import Score, scores_of
 from voxprior.validation import LearningCurve, PermutationResult, Result, chance_level
 from voxprior.validation.result import plain
-
-# Columns of the predictions as the page calls them; p_<class> becomes P(<class>).
-COLUMNS = {"y_true": "truth", "y_pred": "prediction"}
-UNDECIDED = "undecided"
 
 
 def summarize(
@@ -40,8 +34,9 @@ def summarize(
     *,
     title: str = "Decoding report",
     done: Mapping[str, Mapping[str, Any]] | None = None,
-    maps: Sequence[Mapping[str, str]] = (),
-    pictures: Sequence[Picture] = (),
+    maps: Sequence[Mapping[str, Any]] = (),
+    pictures: Sequence[Mapping[str, Any]] = (),
+    figures: Sequence[Mapping[str, Any]] = (),
     names: Sequence[str] = (),
     permutation: PermutationResult | None = None,
     beside: Sequence[Mapping[str, Any]] = (),
@@ -49,6 +44,8 @@ def summarize(
     caution: str = "",
     where: Mapping[str, Any] | None = None,
     decisions: Sequence[str] = (),
+    positive: str | None = None,
+    prevalence: float | None = None,
 ) -> dict[str, Any]:
     """Say in plain types what was done and what came out.
 
@@ -62,16 +59,18 @@ def summarize(
         What the caller knows beyond the result: data, preprocessing and the like. An item is called
         as the reader shall see it, or as in ``result.settings``, whose value it then replaces.
     maps : sequence of dict
-        ``name``, ``caption``, ``image`` (data URI; none for an empty map) and, if any, ``viewer``
-        (HTML).
-    pictures : sequence of Picture
-        What the family draws.
+        ``name``, ``caption``, ``image`` (data URI; none for an empty map) and, if any, ``peaks``
+        and ``viewer``.
+    pictures, figures : sequence of dict
+        What the family draws, and what `result_pictures` draws of the result: ``title``,
+        ``caption``, ``image``.
     names : sequence of str
         Name of each sample, where the predictions are listed.
     permutation : PermutationResult, optional
         Test of the score against relabelled data.
     beside : sequence of dict
-        Tables shown with the scores: ``caption``, ``columns``, ``rows``.
+        Tables shown with the scores: ``caption``, ``columns``, ``rows``, and ``line`` for what
+        they say, if anything.
     learning : LearningCurve, optional
         Scores by training scans per class.
     caution : str
@@ -79,10 +78,19 @@ def summarize(
     where : dict, optional
         Where classes differ, see `voxprior.report.where.where_summary`.
     decisions : sequence of str
-        What was chosen automatically, one sentence per choice.
+        What was chosen automatically, and why, a sentence each.
+    positive, prevalence : str and float, optional
+        The class of interest of two, and its prevalence, see `voxprior.report.decisions`.
     """
     facts = gather_facts(result, done, permutation)
-    scores = scores_of(result)
+    scores, tables = scores_of(result), fact_tables(facts)
+    methods = methods_paragraph(result, facts, scores[0], permutation)
+    findings = [finding.to_dict() for finding in result.findings]
+    shown = {
+        "findings": [finding["name"] for finding in findings],
+        "maps": [one["name"] for one in maps],
+        "beside": [one["caption"] for one in beside],
+    }
     summary: dict[str, Any] = {
         "title": title,
         "software": facts["Software"],
@@ -91,27 +99,26 @@ def summarize(
         "scores": [score.row() for score in scores],
         "decisions": list(decisions),
         "beside": list(beside),
-        "audit": [finding.to_dict() for finding in result.findings],
+        "learning": None if learning is None else learning_sentence(learning),
+        "audit": findings,
         "checks": [check.to_dict() for check in result.checks],
-        "predictions": _predictions(result, names),
+        "predictions": prediction_table(result, names),
+        "groups": group_table(result),
         "maps": list(maps),
         "where": where,
-        "done": fact_tables(facts),
-        "methods": methods_paragraph(result, facts, scores[0], permutation),
+        "done": tables,
+        "methods": methods,
+        "bibtex": bibtex(methods),
+        "checklist": checklist(tables, scores[0], permutation_sentence(permutation), shown),
+        "guide": guide(),
         "classes": [], "priors": [], "probabilities": [], "truth": [], "confusion": [],
+        "positive": None, "prevalence": [], "clinic": None,
+        "figures": list(figures), "pictures": list(pictures),
     }  # fmt: skip
+    check_interest(result.predictions["y_true"], positive, prevalence)
     if result.task == "classification" and result.has_probabilities:
-        summary |= _decisions(result)
-    summary["figures"] = _shown(_figures(result, permutation, learning))
-    summary["pictures"] = _shown(pictures)
+        summary |= decided(result, positive, prevalence)
     return plain(summary)
-
-
-def _shown(drawn: Sequence[Picture]) -> list[dict[str, Any]]:
-    return [
-        {"title": one.title, "caption": one.caption, **figures.as_image(one.figure)}
-        for one in drawn
-    ]
 
 
 # ---------------------------------------------------------------- the headline
@@ -145,119 +152,64 @@ def _incomplete(result: Result) -> str:
     return f"This run was interrupted: {len(result.scores)} of {planned} folds are shown."
 
 
-# ---------------------------------------------------------------- predictions and decisions
+# ---------------------------------------------------------------- pictures of the result
 
 
-def _predictions(result: Result, names: Sequence[str]) -> dict[str, Any]:
-    table = result.predictions.copy()
-    sample = table.pop("sample")
-    if result.settings.get("n_groups") is None:
-        table = table.drop(columns="group")
-    told = without_folder(names)
-    table.insert(0, "scan", [told[i] for i in sample] if told else sample.to_numpy())
-    if result.task == "classification":
-        right = np.where(table["y_true"] == table["y_pred"], "yes", "no")
-        table.insert(list(table.columns).index("y_pred") + 1, "right", right)
-    for column in table.select_dtypes("float").columns:
-        table[column] = table[column].map(lambda v: f"{v:.3f}")
-    chances = {f"p_{label}": f"P({label})" for label in result.classes}
-    table = table.rename(columns=COLUMNS | chances)
-    return {
-        "columns": [str(c) for c in table.columns],
-        "rows": table.astype(str).to_numpy().tolist(),
-    }
-
-
-def without_folder(names: Sequence[str]) -> list[str]:
-    """Names without the folder that all share, which would hide what differs.
-
-    >>> without_folder(["maps/a/one.nii.gz", "maps/b/two.nii.gz"])
-    ['a/one.nii.gz', 'b/two.nii.gz']
-    """
-    paths = [name.split("/") for name in names]
-    levels = zip(*(path[:-1] for path in paths))
-    shared = len(list(takewhile(lambda parts: len(set(parts)) == 1, levels)))
-    return ["/".join(path[shared:]) for path in paths]
-
-
-def _decisions(result: Result) -> dict[str, Any]:
-    """What the page's controls work on: one row of probabilities per scan, repeats averaged."""
-    scans = _scans(result)
-    counts = np.bincount(scans.code, minlength=len(result.classes))
-    answer = scans.probabilities.argmax(axis=1)
-    table = confusion_table(scans.code, answer, range(len(result.classes)))
-    labels = [str(c) for c in result.classes]
-    rows = [{"decision": c, "counts": row} for c, row in zip(labels, table.to_numpy().tolist())]
-    return {
-        "classes": labels,
-        "priors": (counts / counts.sum()).tolist(),
-        "probabilities": np.round(scans.probabilities, 6).tolist(),
-        "truth": scans.code.tolist(),
-        "confusion": [*rows, {"decision": UNDECIDED, "counts": [0] * len(labels)}],
-    }
-
-
-def _scans(result: Result):
-    table = result.predictions
-    return average_repeats(
-        table["y_true"], result.probabilities(), result.classes, table["sample"], table["group"]
-    )
-
-
-# ---------------------------------------------------------------- figures
-
-
-def _figures(
-    result: Result, permutation: PermutationResult | None, learning: LearningCurve | None
+def result_pictures(
+    result: Result,
+    permutation: PermutationResult | None = None,
+    learning: LearningCurve | None = None,
+    positive: str | None = None,
 ) -> list[Picture]:
+    """Draw scores by fold, probabilities, relabellings and the learning curve, as far as known."""
     first = result.score_names[0]
     chance = chance_level(result, first)
     drawn = []
+    if learning is not None:
+        curve = plots.scores_by_size(learning.table, first, chance)
+        text = "Mean over random splits, with its standard error; dashed is chance."
+        drawn.append(Picture("Learning curve", curve, text))
     if result.scores[first].notna().sum() > 1:  # a fold of one scan has no R²
-        folds = figures.fold_scores(result.scores, first, chance)
+        folds = plots.fold_scores(result.scores, first, chance)
         drawn.append(Picture("Score of every fold", folds, "Each dot is a fold of held-out scans."))
     if result.task == "regression":
         table = result.predictions
-        scatter = figures.predicted_against_true(
+        scatter = plots.predicted_against_true(
             table["y_true"].to_numpy(float), table["y_pred"].to_numpy(float)
         )
         text = "Each dot is a held-out scan; on the dashed line the prediction is right."
         drawn.append(Picture("Predicted against true", scatter, text))
     elif result.has_probabilities:
-        drawn += _probability_figures(result)
+        drawn += _probability_pictures(result, positive)
     if permutation is not None:
         null = (permutation.null, permutation.observed, permutation.p_value, permutation.score)
         text = "Scores that the same test gives when labels are exchanged: what luck can do."
-        drawn.append(Picture("Scores under relabelling", figures.null_distribution(*null), text))
-    if learning is not None:
-        curve = figures.scores_by_size(learning.table, first, chance)
-        text = "Mean over random splits, with its standard error; dashed is chance."
-        drawn.append(Picture("Learning curve", curve, text))
+        drawn.append(Picture("Scores under relabelling", plots.null_distribution(*null), text))
     return drawn
 
 
-def _probability_figures(result: Result) -> list[Picture]:
-    scans = _scans(result)
+def _probability_pictures(result: Result, positive: str | None) -> list[Picture]:
+    scans, chosen = scans_once(result), positive_class(result.classes, positive)
     bins = reliability_curve(scans, n_draws=200)
     curve = risk_coverage_curve(scans)
-    roc = figures.roc(scans.code, scans.probabilities, result.classes)
+    roc = plots.roc(scans.code, scans.probabilities, result.classes, chosen)
     against = (
-        f"Scans called {result.classes[1]} above a threshold, from strict (left) to lenient; "
-        "numbers are thresholds."
-        if len(result.classes) == 2
-        else "Each class against all others, with its area: 0.5 is chance, 1 perfect."
+        "Each class against all others, with its area: 0.5 is chance, 1 perfect."
+        if chosen is None
+        else f"Scans called {result.classes[chosen]} above a threshold, from strict (left) to "
+        "lenient; numbers are thresholds."
     )
     return [
         Picture("ROC", roc, against),
         Picture(
             "Reliability",
-            figures.reliability(bins),
+            plots.reliability(bins),
             "Is a scan of 80 % confidence right in 80 % of cases? On the dashed line it is; above, "
             f"the decoder is too modest. Mean distance (calibration error) {bins.ece:.2f}.",
         ),
         Picture(
             "Risk and coverage",
-            figures.risk_coverage(curve.coverage, curve.risk),
+            plots.risk_coverage(curve.coverage, curve.risk),
             "Errors among the scans decided, when only the most certain ones are.",
         ),
     ]

@@ -1,7 +1,8 @@
 import numpy as np
-import pytest
+from matplotlib.colors import Normalize
 
 from voxprior import SpatialBoostingClassifier, VoxelSpace
+from voxprior.report.colors import ONE_SIGN, Colors, painted
 from voxprior.report.pictures.boosting import (
     draw_selection_frequency,
     importance_with_controls,
@@ -16,10 +17,10 @@ def spaces(rng):
     yield VoxelSpace.from_coordinates(rng.uniform(0, 9, (20, 2)))
 
 
-def drawn(axis):
-    """Values of the map, which lies over the grey of the mask; zeros show that grey."""
-    *_, artist = [*axis.images, *axis.collections]
-    return np.ma.filled(np.ma.masked_invalid(artist.get_array()).astype(float), 0.0)
+def assert_drawn(axis, values, top):
+    """The map, which lies over the grey of the mask, has the colours of these values."""
+    expected = painted(np.asarray(values, dtype=float), Colors(ONE_SIGN, Normalize(0, top)))
+    np.testing.assert_allclose(axis.images[-1].get_array(), expected)
 
 
 def test_a_map_is_drawn_beside_its_controls_in_every_kind_of_space(rng):
@@ -36,21 +37,22 @@ def test_maps_are_shares_so_that_they_can_be_compared(rng):
     space = VoxelSpace.grid((3, 3))
     maps = {"importance": np.arange(9.0), "shuffled": rng.random((4, 9))}
     figure = importance_with_controls(maps, space)
-    for axis in figure.axes[:2]:
-        assert np.nansum(drawn(axis)) == pytest.approx(1)
-    np.testing.assert_allclose(drawn(figure.axes[0]).T.ravel(), np.arange(9) / 36)
+    shares = np.arange(9) / 36, maps["shuffled"].mean(axis=0) / maps["shuffled"].mean(axis=0).sum()
+    for axis, share in zip(figure.axes[:2], shares):
+        assert_drawn(axis, share.reshape(3, 3).T, np.max(shares))
 
 
 def test_an_empty_map_is_drawn_as_empty():
     figure = importance_with_controls({"importance": np.zeros(4)}, VoxelSpace.grid((2, 2)))
-    np.testing.assert_array_equal(drawn(figure.axes[0]), np.zeros((2, 2)))
+    assert_drawn(figure.axes[0], np.zeros((2, 2)), 1.0)
+    assert not figure.axes[0].images[-1].get_array()[..., 3].any()
 
 
 def test_a_volume_shows_its_fullest_slice():
     frequency = np.zeros((2, 2, 3))
     frequency[1, 1, 2] = 0.5
     figure = draw_selection_frequency(frequency.ravel(), VoxelSpace.grid((2, 2, 3)), n_bootstraps=4)
-    np.testing.assert_array_equal(drawn(figure.axes[0]), frequency[..., 2].T)
+    assert_drawn(figure.axes[0], frequency[..., 2].T, 1.0)
     assert figure.axes[0].get_xlabel() == "slice 2"
     assert "4 bootstrap refits" in figure.axes[1].get_ylabel()
 

@@ -24,8 +24,8 @@ from voxprior.papers.chen2005.comparators import COMPARATORS, predict
 from voxprior.papers.chen2005.data import Study, simulate
 from voxprior.papers.chen2005.folds import Choice, choose, probabilities
 from voxprior.papers.measure import measure
-from voxprior.report.figures import roc
 from voxprior.report.pictures.network import draw_frequencies
+from voxprior.report.plots import roc
 
 HERE = Path(__file__).parent
 PRINTED = Rules(select="gain", timing="during", max_parents=4)
@@ -165,7 +165,7 @@ def figure_six(words, y, name: str, published, choices: Choices, folder) -> dict
     soft = cross_validated(words, y, "CV(5)", choices.validated["CV(5)"], DEFAULT, soft=True)
     optimistic = cross_validated(words, y, "CV(5)", choices.leaky, PRINTED)
     if folder is not None:
-        curve = roc(y, np.column_stack([1 - p, p]), ["rest", name])
+        curve = roc(y, np.column_stack([1 - p, p]), ["rest", name], positive=1)
         curve.savefig(folder / f"figure6_{name}.png", dpi=70)
     return {
         "data": name,

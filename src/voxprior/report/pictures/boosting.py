@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from voxprior.report.figures import panels
-from voxprior.report.maps import ONE_SIGN, Colors, axial, draw_slice, mark_sides, slice_name
+from voxprior.report.colors import ONE_SIGN, Colors
+from voxprior.report.figures import SOFT, panels
 from voxprior.report.pictures import Legend, Picture
+from voxprior.report.slices import axial, draw_slice, mark_sides, silhouette, slice_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,13 +95,13 @@ def importance_with_controls(
     maps = {name: _share(np.atleast_2d(values).mean(axis=0)) for name, values in given.items()}
     figure, axes = panels(len(maps), 2.6, 2.4)
     where = _slice_of(maps["importance"], space)
-    top = max(values.max() for values in maps.values()) or 1.0
+    colors = _from_zero(max(values.max() for values in maps.values()) or 1.0)
     for axis, (name, values) in zip(axes, maps.items()):
-        drawn = _draw(axis, values, space, where, top)
+        _draw(axis, values, space, where, colors)
         axis.set_title(TITLES.get(name, name), fontsize=9)
     if space.kind == "volume" and space.affine is not None:
         mark_sides(axes[0])
-    figure.colorbar(drawn, ax=axes, shrink=0.7, label="share")
+    colors.bar(figure, axes, "share", shrink=0.7)
     return figure
 
 
@@ -119,9 +120,10 @@ def draw_selection_frequency(
         Number of refits, for the label.
     """
     figure, (axis,) = panels(1, 2.6, 3.0)
-    drawn = _draw(axis, np.asarray(frequency), space, _slice_of(frequency, space), 1.0)
+    colors = _from_zero(1.0)
+    _draw(axis, np.asarray(frequency), space, _slice_of(frequency, space), colors)
     of = "refits" if n_bootstraps is None else f"{n_bootstraps} bootstrap refits"
-    figure.colorbar(drawn, ax=[axis], shrink=0.7, label=f"share of {of} that select it")
+    colors.bar(figure, [axis], f"share of {of} that select it", shrink=0.7)
     return figure
 
 
@@ -149,7 +151,7 @@ def objective_path(
         axis.legend(fontsize=8, frameon=False)
     if validation is not None:
         other = axis.twinx()
-        other.plot(np.arange(1, len(validation) + 1), validation, color="0.4", ls="--", lw=1)
+        other.plot(np.arange(1, len(validation) + 1), validation, color=SOFT, ls="--", lw=1)
         other.set(ylabel="accuracy on other samples (dashed)", ylim=(0, 1.02))
     return figure
 
@@ -166,19 +168,25 @@ def _slice_of(values: NDArray, space: VoxelSpace) -> int | None:
     return int(np.argmax(axial(space, np.asarray(values, dtype=float)).values.sum(axis=(0, 1))))
 
 
-def _draw(axis: Axes, values: NDArray, space: VoxelSpace, where: int | None, top: float) -> Any:
+def _from_zero(top: float) -> Colors:
     from matplotlib.colors import Normalize
 
+    return Colors(ONE_SIGN, Normalize(0, top))
+
+
+def _draw(
+    axis: Axes, values: NDArray, space: VoxelSpace, where: int | None, colors: Colors
+) -> None:
     axis.set(xticks=[], yticks=[])
     if space.kind != "volume":
         x, y = space.coordinates[:, 0], space.coordinates[:, 1]
         axis.set_aspect("equal")
-        return axis.scatter(x, y, c=values, cmap=ONE_SIGN, vmin=0, vmax=top, s=24, edgecolors="0.7")
-    inside = axial(space, np.ones(space.n_voxels))
+        axis.scatter(x, y, c=values, cmap=colors.cmap, norm=colors.norm, s=24, edgecolors="0.7")
+        return
     volume = axial(space, np.asarray(values, dtype=float), fill=np.nan)
     if where is not None:
         axis.set_xlabel(slice_name(volume, where), fontsize=8)
-    return draw_slice(axis, inside, volume, where or 0, Colors(ONE_SIGN, Normalize(0, top)))
+    draw_slice(axis, silhouette(space), volume, where or 0, colors)
 
 
 def draw(model: Any, X: NDArray, y: NDArray, space: VoxelSpace | None = None) -> list[Picture]:

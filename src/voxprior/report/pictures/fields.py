@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voxprior.errors import InputError, option
-from voxprior.report.figures import panels
+from voxprior.report.figures import SOFT, panels
 from voxprior.report.maps import millimeters, place_name
 from voxprior.report.pictures import Legend, Picture
 
@@ -130,7 +130,7 @@ def two_circles(
         places = _on_circles(_sides(right, len(coef)))
         pairs, size, total = _edges(coef, tolerance, n_edges)
         lines = LineCollection(
-            list(places[pairs]), linewidths=0.3 + 1.7 * size, colors="0.25", alpha=0.35
+            list(places[pairs]), linewidths=0.3 + 1.7 * size, colors=SOFT, alpha=0.35
         )
         axis.add_collection(lines)
         axis.scatter(places[:, 0], places[:, 1], s=9, color="C3", zorder=3)
@@ -214,7 +214,7 @@ def ratio_trajectories(running_mean: ArrayLike, limit: ArrayLike, threshold: flo
         linestyle="--",
         label="expected limit",
     )
-    axis.plot(nodes, threshold / nodes, color="0.5", linewidth=0.8, label="threshold / voxels")
+    axis.plot(nodes, threshold / nodes, color=SOFT, linewidth=0.8, label="threshold / voxels")
     axis.set(xlabel="voxels", ylabel="log-likelihood ratio per voxel, nats")
     axis.legend(frameon=False, fontsize=8)
     return figure

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from voxprior.errors import InputError, option
-from voxprior.report.figures import blank
+from voxprior.report.figures import SOFT, blank
 from voxprior.report.pictures import WEIGHTS, Legend, Picture
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def draw_evidence_surface(
         axis.plot(first, surface, color="C0")
         axis.set_ylabel("log evidence, nats")
         if best is not None:
-            axis.axvline(best[0], color="0.4", linestyle="--", linewidth=1)
+            axis.axvline(best[0], color=SOFT, linestyle="--", linewidth=1)
         return figure
     top = np.nanmax(surface)
     levels = top - np.linspace(DEPTH, 0, 21)
@@ -162,7 +162,7 @@ def weight_summary(weight: ArrayLike, deviation: ArrayLike, n_shown: int = 40) -
     where = np.arange(len(order))
     bars = {"fmt": "o", "markersize": 3, "color": "C0"}
     left.errorbar(where, weight[order], yerr=2 * deviation[order], **bars)
-    left.axhline(0, color="0.6", linewidth=0.8)
+    left.axhline(0, color=SOFT, linewidth=0.8)
     left.set(title="surest weights", xlabel="voxel, by |mean| / sd", ylabel="weight, ± 2 sd")
     right.hist(ratio, bins=min(60, max(5, len(ratio) // 20)), color="C0")
     right.set(title=f"all {len(ratio):,} voxels", xlabel="mean / sd", ylabel="voxels")

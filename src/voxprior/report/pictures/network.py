@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from voxprior.report.figures import panels
+from voxprior.report.figures import INK, PAPER, panels
 from voxprior.report.maps import place_name
 from voxprior.report.pictures import Legend, Picture
 
@@ -38,7 +38,7 @@ LEGENDS = {
     ),
     "belief": Legend("Belief", "Probability of being equivalent to a chosen voxel.", "probability"),
 }
-INK, ACCENT, FAINT = "#334155", "#c2410c", "#cbd5e1"
+ACCENT, FAINT = "#c2410c", "#cbd5e1"
 
 
 def draw_network(parents, equivalents, scores, class_name="class", names=None):
@@ -77,7 +77,7 @@ def draw_network(parents, equivalents, scores, class_name="class", names=None):
         _arrow(axes, (i, 1.0), (center, 0.0))
         gain = scores[i + 1] - scores[i]
         middle = ((i + center) / 2, 0.5)
-        axes.annotate(f"+{gain:.1f} nats", middle, ha="center", fontsize=8, backgroundcolor="white")
+        axes.annotate(f"+{gain:.1f} nats", middle, ha="center", fontsize=8, backgroundcolor=PAPER)
         _cluster(axes, i, labels[i], len(equivalents[i]))
     if d == 0:
         axes.annotate("no voxel raises the score", (0, 0.6), ha="center", color=INK)
@@ -89,7 +89,7 @@ def draw_network(parents, equivalents, scores, class_name="class", names=None):
 def _node(axes, x, y, text, color):
     box = {
         "boxstyle": "circle,pad=0.45",
-        "facecolor": "white",
+        "facecolor": PAPER,
         "edgecolor": color,
         "linewidth": 1.6,
     }

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from voxprior.errors import InputError, option
-from voxprior.report.figures import panels
+from voxprior.report.figures import SOFT, panels
 from voxprior.report.pictures import Legend, Picture
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def neighboring_courses(
         near = graph.indices[graph.indptr[v] : graph.indptr[v + 1]]
         likeness = [_correlation(courses[:, v], courses[:, k]) for k in near]
         for k in near[np.argsort(likeness)[::-1][:n_neighbors]]:
-            axis.plot(time, courses[:, k], color="0.6", linewidth=1)
+            axis.plot(time, courses[:, k], color=SOFT, linewidth=1)
         axis.plot(time, courses[:, v], color="C0", linewidth=2)
         axis.set_title(f"voxel {v}")
         axis.set_xlabel("image" if t_r is None else "seconds")
@@ -150,7 +150,7 @@ def accuracy_bars(
     width = 0.8 / len(values)
     for i, (name, given) in enumerate(values.items()):
         axis.bar(np.arange(n) + (i - (len(values) - 1) / 2) * width, given, width, label=name)
-    axis.axhline(chance, color="0.2", linewidth=1, linestyle="--")
+    axis.axhline(chance, color=SOFT, linewidth=1, linestyle="--")
     labels = [str(s + 1) for s in range(n)] if subjects is None else list(subjects)
     axis.set_xticks(np.arange(n), labels)
     axis.set(xlabel="subject", ylabel="accuracy", ylim=(0, 1), title=title)
@@ -184,7 +184,7 @@ def shared_courses(courses: ArrayLike, shared: ArrayLike, voxels: Sequence[int])
         )
     figure, axes = panels(len(voxels), 3.0, 2.6)
     for axis, v in zip(axes, voxels):
-        axis.plot(before[:, v], color="0.6", linewidth=1, label="sample mean")
+        axis.plot(before[:, v], color=SOFT, linewidth=1, label="sample mean")
         axis.plot(after[:, v], color="C0", linewidth=2, label="shared")
         axis.set_title(f"voxel {v}")
         axis.set_xlabel("image")
@@ -235,8 +235,8 @@ def moved_means(
         x, y = np.asarray(means, dtype=float), np.asarray(after[label], dtype=float)
         step = max(1, len(x) // n_shown)
         ends = [x.min(), x.max()]
-        axis.plot(ends, ends, color="0.6", linestyle="--", linewidth=1)
-        axis.plot(x[::step], y[::step], ".", markersize=3, alpha=0.5)
+        axis.plot(ends, ends, color=SOFT, linestyle="--", linewidth=1)
+        axis.plot(x[::step], y[::step], ".", markersize=3, alpha=0.5, rasterized=True)
         axis.set(title=label, xlabel="mean of the scans")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("mean after sharing")

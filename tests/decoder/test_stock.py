@@ -1,0 +1,44 @@
+"""Stock decoders on the folds of a run."""
+
+import numpy as np
+import pytest
+
+from voxprior import Decoder, VoxelSpace
+from voxprior.decoder.experiment import Experiment
+from voxprior.decoder.stock import stock_tables
+from voxprior.images import Dataset
+
+RUNNING = {"n_jobs": 1, "random_state": 0, "progress": False}
+
+
+def scans(y, n_voxels=27):
+    X = np.random.default_rng(0).normal(size=(len(y), n_voxels)).astype("f4")
+    X[:, :5] += 1.5 * (np.asarray(y) == y[0])[:, None]
+    return Dataset(X, np.asarray(y), VoxelSpace.grid((3, 3, 3)))
+
+
+def test_they_are_told_in_a_line_and_a_table():
+    known = Experiment(scans(["a", "b"] * 10), 4, (), None, RUNNING)
+    result = known.evaluate("naive-bayes")
+    (table,) = stock_tables(known, result)
+    assert table["rows"][0][1] == f"{result.pooled()['accuracy']:.3f}"
+    assert [row[0] for row in table["rows"][1:]] == [
+        "logistic regression, penalty by inner folds", "shrinkage LDA", "nearest centroid",
+    ]  # fmt: skip
+    lda = known.evaluate("lda").pooled()["accuracy"]
+    assert f"shrinkage LDA {lda:.3f}" in table["line"]
+    assert lda > 0.7
+
+
+def test_one_that_cannot_be_fitted_is_told_with_the_reason():
+    known = Experiment(scans(["a", "b"] * 2), [([0, 1, 2], [3])], (), None, RUNNING)
+    (table,) = stock_tables(known, known.evaluate("naive-bayes"))
+    assert "penalty by inner folds could not be fitted" in table["line"]
+    assert "nearest centroid" in [row[0] for row in table["rows"]]
+
+
+@pytest.mark.parametrize("stock", [True, False])
+def test_numbers_have_ridge_regression_beside_them(stock):
+    data = scans(np.random.default_rng(1).normal(size=20))
+    done = Decoder("ridge").decode(data, cv=4, stock=stock)
+    assert ("ridge regression" in str(done.report.summary["beside"])) == stock
