@@ -42,7 +42,7 @@ def test_every_name_makes_a_model_of_its_kind(one):
 
 def test_roles_and_kinds_are_told_apart():
     assert set(models("regressor", "baseline")) == {"ridge"}
-    flat = {"naive-bayes", "logistic", "svm", "lda", "centroid"}
+    flat = {"naive-bayes", "logistic", "svm", "lda"}
     assert set(models("classifier", "baseline")) == flat
     assert set(models(role="recipe")) == {"few-shot"}
     assert model_of(object()) is None

@@ -195,7 +195,6 @@ MODELS = (
               kernel="linear"),
     _baseline("lda", "voxprior.decoder.stock:shrinkage_lda", "classifier",
               "linear discriminant analysis with a shrunk covariance"),
-    _baseline("centroid", "sklearn.neighbors:NearestCentroid", "classifier", "nearest centroids"),
     _baseline("ridge", "sklearn.linear_model:RidgeCV", "regressor", "ridge regression",
               alphas=tuple(10.0**k for k in range(-2, 7))),
 )  # fmt: skip

@@ -30,6 +30,20 @@ def test_they_are_told_in_a_line_and_a_table():
     assert lda > 0.7
 
 
+def test_probabilities_of_another_rule_than_the_answers_are_not_told():
+    """Two voxels of unequal spread: the nearest centroid is not the most probable one."""
+    rng, y = np.random.default_rng(0), np.array(["a", "b"] * 20)
+    X = np.column_stack([(y == "a") + 0.1 * rng.normal(size=40), 9 * rng.normal(size=40)])
+    data = Dataset(X.astype("f4"), y, VoxelSpace.grid(2), standardize="none")
+    known = Experiment(data, 4, (), None, RUNNING)
+    (table,) = stock_tables(known, known.evaluate("naive-bayes"))
+    columns = table["columns"]
+    centroid = dict(zip(columns, table["rows"][-1]))
+    assert centroid["decoder"] == "nearest centroid"
+    assert centroid["accuracy"] != "-"
+    assert centroid["log loss"] == centroid["auc"] == "-"
+
+
 def test_one_that_cannot_be_fitted_is_told_with_the_reason():
     known = Experiment(scans(["a", "b"] * 2), [([0, 1, 2], [3])], (), None, RUNNING)
     (table,) = stock_tables(known, known.evaluate("naive-bayes"))

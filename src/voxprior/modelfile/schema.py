@@ -75,7 +75,6 @@ TRUSTED: dict[str, tuple[str, ...]] = {
         "sklearn.linear_model._logistic.LogisticRegression",
         "sklearn.linear_model._ridge.RidgeCV",
         "sklearn.naive_bayes.GaussianNB",
-        "sklearn.neighbors._nearest_centroid.NearestCentroid",
         "sklearn.pipeline.Pipeline",
         "sklearn.preprocessing._data.StandardScaler",
         "sklearn.svm._classes.SVC",
