@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+# A script of `make mutants`, which needs a tool that tests do not.
+collect_ignore = ["mutants.py"]
+
 # The same examples in every run: a law that breaks must break for everybody.
 settings.register_profile("voxprior", derandomize=True, deadline=None)
 settings.load_profile("voxprior")

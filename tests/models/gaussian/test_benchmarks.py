@@ -1,6 +1,7 @@
 """The benchmarks of the Gaussian family run, in their quick form, and show what they claim."""
 
 import numpy as np
+import pytest
 from benchmarks.speed import gaussian as speed
 
 from voxprior.papers.rao2017 import claims
@@ -17,6 +18,7 @@ def test_claims_run(tmp_path):
     assert tables["Severity"][0]["lowest of all studies"] > 0.3
 
 
+@pytest.mark.slow
 def test_speed_runs(tmp_path):
     tables = speed.main(["--quick", "--output", str(tmp_path / "s.md")])
     rows = [row for rows in tables.values() for row in rows]
