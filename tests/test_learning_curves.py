@@ -1,9 +1,9 @@
 """More scans do no harm: accuracy from 1 to 20 scans per class, on home ground and on noise.
 
 Every family learns from the first n scans per class of data that its prior is right about, beside a
-Gaussian process and logistic regression (shown, not judged), and of white noise. The training sets of a draw are nested
-and the test scans the same, so that curves rise and fall with the models alone. Averaged over draws
-a curve may never be more than .05 below where it has been.
+Gaussian process and logistic regression (which is shown, not judged), and of white noise. The
+training sets of a draw are nested and the test scans the same, so that curves rise and fall with
+the models alone. Averaged over draws a curve may never be more than .05 below where it has been.
 """
 
 import warnings
