@@ -46,7 +46,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few episodes and subjects")
     quick = parser.parse_args().quick
     sections = {**fingers(quick), **unlike(quick), **designs(quick), **maps(quick)}
-    note = f"{NOTE} {machine('scipy')}."
+    few = " Few episodes and subjects (--quick): a first look." if quick else ""
+    note = f"{NOTE}{few} {machine('scipy')}."
     save(Path(__file__).with_suffix(".md"), "A prior from other subjects", sections, note)
 
 
@@ -209,7 +210,7 @@ def alike(seed: int, kind: str, n_subjects: int = 8) -> Study:
 
 def unlike(quick: bool) -> dict[str, str]:
     """What happens where subjects are not alike."""
-    seeds, news = (1, 1) if quick else (3, 4)
+    seeds, news = (2, 2) if quick else (3, 4)
     sections = {}
     for kind in ("alike", "shuffled", "geometries", "newcomer", "exchangeable"):
         names = [f"s{i}" for i in range(1 if kind == "newcomer" else news)]

@@ -185,14 +185,14 @@ def split_of(cv: Any, data: Dataset, random_state: Any) -> Any:
             raise InputError(f"{one_run}, so none can be held out", remedy=remedy)
         warnings.warn(InputWarning(f"{one_run}, which flatters the score."), stacklevel=4)
     if cv is None or cv == "auto":
-        return _split_of_subjects(data, random_state)
+        return _split_of_subjects(data)
     if not isinstance(cv, str):
         return cv
     classes, groups = registry.kind_of(data.y) == "classifier", data.groups is not None
     return registry.splitter(cv, random_state, classes=classes, groups=groups)
 
 
-def _split_of_subjects(data: Dataset, random_state: Any) -> Any:
+def _split_of_subjects(data: Dataset) -> Any:
     """Folds with groups of every class, where groups are of one class; else None, the default.
 
     Leaving one subject out leaves training with less of its class, and noise scores far below
@@ -207,7 +207,8 @@ def _split_of_subjects(data: Dataset, random_state: Any) -> Any:
         return None
     even = [k for k in range(2, 6) if all(count % k == 0 for count in counts)]
     n_folds = max(even, default=min(5, *counts))
-    return StratifiedGroupKFold(n_folds, shuffle=True, random_state=random_state)
+    # In their order: shuffling, scikit-learn 1.6 leaves folds without a class.
+    return StratifiedGroupKFold(n_folds)
 
 
 def all_models(y: Any) -> list[str]:

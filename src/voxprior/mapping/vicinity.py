@@ -112,9 +112,11 @@ def _rings(space: VoxelSpace, radius: float) -> csr_array:
 def _along_edges(space: VoxelSpace, radius: float) -> csr_array:
     """Vertices at most so far apart along edges of the mesh."""
     edges = space.adjacency().tocoo()
+    # Older versions of SciPy walk along 32-bit numbers of vertices only.
+    ends = (edges.row.astype(np.int32), edges.col.astype(np.int32))
     places = space.coordinates
-    lengths = np.linalg.norm(places[edges.row] - places[edges.col], axis=1)
-    mesh = csr_array((np.maximum(lengths, 1e-12), (edges.row, edges.col)), shape=edges.shape)
+    lengths = np.linalg.norm(places[ends[0]] - places[ends[1]], axis=1)
+    mesh = csr_array((np.maximum(lengths, 1e-12), ends), shape=edges.shape)
     rows, columns = [], []
     for start in range(0, space.n_voxels, VERTICES):
         centers = np.arange(start, min(start + VERTICES, space.n_voxels))
