@@ -16,7 +16,7 @@ from scipy import ndimage
 from threadpoolctl import threadpool_limits
 
 from voxprior.mapping import map_test
-from voxprior.mapping.enhancement import tfce
+from voxprior.mapping.enhancement import graph_of, tfce
 from voxprior.papers.tables import machine, save
 from voxprior.simulate import brain
 
@@ -61,7 +61,7 @@ def race_tfce(resolution: int, repeats: int) -> dict:
     rng, space = np.random.default_rng(0), brain(resolution)
     volume = ndimage.gaussian_filter(rng.normal(size=space.shape), 1.0) * space.mask
     volume *= 5 / np.abs(volume).max()
-    graph, values = space.adjacency(6), space.apply_mask(volume)
+    graph, values = graph_of(space), space.apply_mask(volume)
     tfce(values, graph)  # compile
     ours = seconds(lambda: tfce(values, graph), 5 * repeats)
     struct = ndimage.generate_binary_structure(3, 1)
