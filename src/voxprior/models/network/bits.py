@@ -24,6 +24,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import ArrayLike, NDArray
 
+from voxprior.algebra import blas_threads_for
 from voxprior.errors import InputError, InputTypeError
 
 WORD = 64
@@ -31,6 +32,8 @@ WORD = 64
 BLOCK = 1 << 14
 # Voxels packed at a time, so that temporaries stay in the cache whatever the size of the data.
 STRIP = 8192
+# Shape of the products that sum voxels by class.
+ROWS, COLUMNS = 48, 512
 
 
 def is_binary(X: np.ndarray) -> bool:
@@ -56,12 +59,51 @@ def learn_cut(X: np.ndarray, y: np.ndarray, n_classes: int, cut: float | str) ->
     if cut == "auto" and is_binary(X):
         return np.array([0.5])
     if cut != "median":
-        weight = np.eye(n_classes)[y].T / np.maximum(
-            np.bincount(y, minlength=n_classes)[:, None], 1
-        )
-        means = np.hstack([weight @ X[:, s].astype(np.float64) for s in _blocks(X)])
-        return (means.min(axis=0) + means.max(axis=0)) / 2
+        cuts = [class_cuts(X[:, s], y[None], n_classes)[0] for s in _blocks(X)]
+        return np.concatenate(cuts)
     return np.concatenate([np.median(X[:, s].astype(np.float64), axis=0) for s in _blocks(X)])
+
+
+def class_cuts(X: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """Middle between the lowest and the highest class mean, of every labelling and voxel (P, v).
+
+    A class without samples has mean 0; a voxel that does not vary is cut at its value, so that its
+    state is 0. Products have one shape and one thread, so that the cuts of a labelling do not
+    depend on its company: x > cut may hang on the last digit.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [5.0, 1.0]])
+    >>> class_cuts(X, np.array([[0, 0, 1], [0, 1, 1]]), 2)
+    array([[2.75, 1.  ],
+           [1.5 , 1.  ]])
+    """
+    (n, n_voxels), P = X.shape, len(labels)
+    # The first class is what the others leave of the sum over all samples.
+    others = labels[:, None, :] == np.arange(1, n_classes)[:, None]
+    members = np.zeros((-(-(1 + P * (n_classes - 1)) // ROWS) * ROWS, n))
+    members[0] = 1.0
+    members[1 : 1 + P * (n_classes - 1)] = others.reshape(-1, n)
+    counts = (labels[:, None, :] == np.arange(n_classes)[:, None]).sum(axis=2)
+    cuts = np.empty((P, n_voxels))
+    with blas_threads_for(n_rows=1):
+        for first in range(0, n_voxels, COLUMNS):
+            part = X[:, first : first + COLUMNS]
+            values = np.zeros((n, COLUMNS))
+            values[:, : part.shape[1]] = part
+            sums = np.concatenate(
+                [members[i : i + ROWS] @ values for i in range(0, len(members), ROWS)]
+            )
+            rest = sums[1 : 1 + P * (n_classes - 1)].reshape(P, n_classes - 1, COLUMNS)
+            lowest = highest = (sums[0] - rest.sum(axis=1)) / np.maximum(counts[:, :1], 1)
+            for c in range(1, n_classes):
+                mean = rest[:, c - 1] / np.maximum(counts[:, c, None], 1)
+                lowest, highest = np.minimum(lowest, mean), np.maximum(highest, mean)
+            middle = (lowest + highest) / 2
+            constant = values.min(axis=0) == values.max(axis=0)
+            middle[:, constant] = values[0, constant]
+            cuts[:, first : first + COLUMNS] = middle[:, : part.shape[1]]
+    return cuts
 
 
 def above(X: np.ndarray, cut: np.ndarray, features: np.ndarray | slice) -> np.ndarray:

@@ -15,6 +15,7 @@ from voxprior.algebra import floored_log
 from voxprior.models.base import VoxelClassifier, class_prior
 from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.network.bits import above, cut_and_pack, learn_cut
+from voxprior.models.network.relabelled import cut_and_pack_many
 from voxprior.models.network.score import class_cells
 from voxprior.models.network.stability import (
     Frequencies,
@@ -369,7 +370,7 @@ class InverseTreeClassifier(VoxelClassifier):
         """Cuts learned with the labels must be learned again wherever labels are permuted."""
         if len(self.cut_) == 1 or self.cut == "median":
             return None
-        return lambda codes: cut_and_pack(X, learn_cut(X, codes, int(codes.max()) + 1, "class"))
+        return lambda labels: cut_and_pack_many(X, labels, len(self.classes_))
 
     def _rng(self):
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))

@@ -201,21 +201,25 @@ class Program(NamedTuple):
 
 
 def program(tables: Sequence[LookUps], masks: Sequence[np.ndarray]) -> Program:
-    """Look-ups of several sets of parents, with the masks (J, K, B, W) of each."""
+    """Look-ups of several sets of parents, with the masks (J, K, B, W) of each.
+
+    Tables that sets have in common are held once.
+    """
 
     def ends(lengths: Iterable[int]) -> np.ndarray:
         return np.cumsum([0, *lengths], dtype=np.int64)
 
     term = ends(len(t.term) for t in tables)
-    value = ends(len(t.values) for t in tables)
+    distinct = {id(t.values): t.values for t in tables}
+    value = dict(zip(distinct, ends(map(len, distinct.values())).tolist()))
     flat = [m.reshape(-1, m.shape[-1]) for m in masks]
     rows = [np.bitwise_or.reduce(m, axis=(1, 2)) for m in masks]
     return Program(
         np.concatenate([m[t.term] for m, t in zip(flat, tables)]),
         np.concatenate([t.shift for t in tables]),
         np.concatenate([*(t.begin[:-1] + n for t, n in zip(tables, term)), term[-1:]]),
-        np.concatenate([t.start + n for t, n in zip(tables, value)]),
-        np.concatenate([t.values for t in tables]),
+        np.concatenate([t.start + value[id(t.values)] for t in tables]),
+        np.concatenate(list(distinct.values())),
         np.concatenate([np.cumsum(t.most[::-1])[::-1] - t.most for t in tables]),
         ends(len(t.start) for t in tables),
         np.concatenate(rows),
@@ -268,16 +272,34 @@ def _screen_chunk(words, begin, end, bounds, exact, bars, near):
         size = min(end - first, STRIP)
         _load(words, first, size, block)
         for f in range(len(bars)):
-            near[f, first : first + size] = False
-            done, (_, least, alive) = -1, _sieve(block, bounds, f, bars[f], place, total)
-            if alive > FEW:
-                done, least, alive = _sieve(block, exact, f, bars[f], place, total)
-            if alive > 0:
-                for i in range(size):
-                    if total[i] > least:
-                        so_far = total[i] if done >= 0 else 0.0
-                        reaches = _reaches(words[first + i], exact, f, bars[f], done, so_far)
-                        near[f, first + i] = reaches
+            _screen_strip(words, first, size, block, bounds, exact, f, bars[f], place, total, near)
+
+
+@njit(cache=True, parallel=True)
+def screen_each_pass(words, bounds, exact, bars, near):
+    """The same, where each set of parents has voxels (F, V, W) of its own."""
+    V = words.shape[1]
+    for f in prange(len(bars)):
+        block = np.zeros((words.shape[2], STRIP), np.uint64)
+        place, total = np.empty(STRIP, np.uint64), np.empty(STRIP)
+        own = words[f]
+        for first in range(0, V, STRIP):
+            size = min(V - first, STRIP)
+            _load(own, first, size, block)
+            _screen_strip(own, first, size, block, bounds, exact, f, bars[f], place, total, near)
+
+
+@njit(cache=True)
+def _screen_strip(words, first, size, block, bounds, exact, f, bar, place, total, near):
+    near[f, first : first + size] = False
+    done, (_, least, alive) = -1, _sieve(block, bounds, f, bar, place, total)
+    if alive > FEW:
+        done, least, alive = _sieve(block, exact, f, bar, place, total)
+    if alive > 0:
+        for i in range(size):
+            if total[i] > least:
+                so_far = total[i] if done >= 0 else 0.0
+                near[f, first + i] = _reaches(words[first + i], exact, f, bar, done, so_far)
 
 
 @njit(cache=True)

@@ -29,10 +29,11 @@ Reference: Chen and Herskovits, KDD 2005, section 2.1; Cooper and Herskovits, Ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from voxprior.algebra import launch
@@ -41,9 +42,11 @@ from voxprior.models.network.scan import (
     NO_TABLES,
     VOXEL_WORK,
     LookUps,
+    Program,
     gain_pass,
     look_ups,
     program,
+    screen_each_pass,
     screen_pass,
 )
 
@@ -195,15 +198,23 @@ def contenders(
     flags = np.empty((min(len(cell_sets), TOGETHER), len(words)), dtype=bool)
     for first in range(0, len(cell_sets), TOGETHER):
         some = cell_sets[first : first + TOGETHER]
-        least = np.array(bars[first : first + TOGETHER]) - [f.base + TIE for f in some]
-        masks = [f.masks for f in some]
-        # Bounds that the ordinary candidate passes are not worth their time.
-        bounds = [f.bounds if f.bounds.typical < bar else NO_TABLES for f, bar in zip(some, least)]
+        least = _least(some, bars[first : first + TOGETHER])
         near = flags[: len(some)]
-        programs = (program(bounds, masks), program([f.tables for f in some], masks))
-        launch(screen_pass, VOXEL_WORK * len(words), words, *programs, least, near)
+        launch(screen_pass, VOXEL_WORK * len(words), words, *_programs(some, least), least, near)
         found += [np.flatnonzero(row) for row in near]
     return found
+
+
+def _least(cell_sets: Sequence[Cells], bars: ArrayLike) -> np.ndarray:
+    """Sum of look-ups above which a voxel reaches the bar of each set of parents."""
+    return np.asarray(bars) - [f.base + TIE for f in cell_sets]
+
+
+def _programs(cell_sets: Sequence[Cells], least: np.ndarray) -> tuple[Program, Program]:
+    """Bounds and exact look-ups; bounds that the ordinary candidate passes do not pay."""
+    masks = [f.masks for f in cell_sets]
+    bounds = [f.bounds if f.bounds.typical < bar else NO_TABLES for f, bar in zip(cell_sets, least)]
+    return program(bounds, masks), program([f.tables for f in cell_sets], masks)
 
 
 def evenly_spaced(n_voxels: int) -> np.ndarray:
@@ -226,6 +237,31 @@ def top_gains(words: np.ndarray, cell_sets: Sequence[Cells]) -> np.ndarray:
     bars = [gains(first, cells).max(initial=0.0) for cells in cell_sets]
     found = zip(contenders(words, cell_sets, bars), cell_sets, bars)
     return np.array([gains(words[near], f).max(initial=bar) for near, f, bar in found])
+
+
+def top_gains_each(blocks: Iterable[np.ndarray], cell_sets: Sequence[Cells]) -> np.ndarray:
+    """The same, where each set of parents has voxels of its own, in blocks (sets, any number, W).
+
+    Examples
+    --------
+    >>> from voxprior.models.network.bits import pack
+    >>> y = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
+    >>> words = pack(np.column_stack([1 - y, np.ones_like(y), y]))
+    >>> top_gains_each([words[None]], [class_cells(words, y, 2, [])]).round(6)
+    array([5.501841])
+    """
+    tops, programs = np.zeros(len(cell_sets)), None
+    for words in blocks:
+        if programs is None:
+            some = words[:, evenly_spaced(words.shape[1])]
+            tops = np.array([gains(w, f).max(initial=0.0) for w, f in zip(some, cell_sets)])
+            programs = _programs(cell_sets, _least(cell_sets, tops))
+        near = np.empty(words.shape[:2], dtype=bool)
+        work = VOXEL_WORK * near.size
+        launch(screen_each_pass, work, words, *programs, _least(cell_sets, tops), near)
+        for f in np.flatnonzero(near.any(axis=1)).tolist():
+            tops[f] = gains(words[f][near[f]], cell_sets[f]).max(initial=tops[f])
+    return tops
 
 
 def best_voxel(delta: np.ndarray, allowed: np.ndarray | None = None) -> int:

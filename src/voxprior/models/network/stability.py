@@ -45,7 +45,7 @@ Reference: Chen and Herskovits, KDD 2005, section 3.1.2 and (4), (5). The null i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +63,11 @@ from voxprior.models.network.score import (
     evenly_spaced,
     gains,
     top_gains,
+    top_gains_each,
 )
+
+# Labels (P, n) to packed voxels, in blocks (P, v, W).
+Binarize = Callable[[np.ndarray], Iterable[np.ndarray]]
 
 DOMINANT_FREQUENCY = 0.5
 DOMINANT_RATIO = 2.0
@@ -349,13 +353,13 @@ def null_gains(
     alpha: float | str,
     n_permutations: int,
     rng: np.random.Generator,
-    binarize: Callable[[np.ndarray], np.ndarray] | None = None,
+    binarize: Binarize | None = None,
     used: np.ndarray | None = None,
 ) -> np.ndarray:
     """Largest gain of a further parent (n_permutations,), labels permuted within configurations.
 
-    Where voxels were made binary with the help of the labels, ``binarize`` does it again for
-    permuted ones. ``used`` (n,) leaves samples out.
+    Where voxels were made binary with the help of the labels, ``binarize`` does it again for all
+    permuted ones (P, n), in blocks (P, v, W) of voxels. ``used`` (n,) leaves samples out.
     """
     weights = None if used is None else np.asarray(used, dtype=np.int64)
     cells = class_cells(words, y, n_classes, list(parents), alpha, weights)
@@ -370,7 +374,7 @@ def null_gains(
     permuted = [cells._replace(masks=m) for m in masks]
     if binarize is None:
         return top_gains(words, permuted)
-    return np.concatenate([top_gains(binarize(k), [f]) for k, f in zip(labels, permuted)])
+    return top_gains_each(binarize(labels), permuted)
 
 
 def permutation_null(
@@ -383,7 +387,7 @@ def permutation_null(
     n_permutations: int,
     rng: np.random.Generator,
     level: float | None = None,
-    binarize: Callable[[np.ndarray], np.ndarray] | None = None,
+    binarize: Binarize | None = None,
     used: np.ndarray | None = None,
 ) -> GainTest:
     """Test every step of a greedy path; with ``level``, stop after the first that fails."""

@@ -31,7 +31,6 @@ Reference: Chen and Herskovits, KDD 2005, sections 3.1 and 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,14 +48,13 @@ from voxprior.models.network.greedy import Equivalence, GreedyPath, grow
 from voxprior.models.network.latent import infer_latent
 from voxprior.models.network.score import cell_alpha, class_cells, gains
 from voxprior.models.network.stability import (
+    Binarize,
     dominant_dimension,
     leave_one_out_paths,
     loses_a_parent,
     permutation_null,
     refit_without,
 )
-
-Binarize = Callable[[np.ndarray], np.ndarray]
 
 
 class Rules(NamedTuple):
@@ -126,7 +124,7 @@ def learn_tree(
     rng : numpy Generator, optional
         For restarts, Gibbs sampling and permutations.
     binarize : callable, optional
-        Labels to packed voxels, where voxels were made binary with the help of the labels.
+        Many labellings to packed voxels, where these were made binary with the help of the labels.
 
     Returns
     -------
