@@ -1,6 +1,7 @@
 """`voxprior map`, `decode --map`: files, words, and what is refused in one line."""
 
 import json
+import re
 
 import nibabel
 import numpy as np
@@ -47,6 +48,7 @@ def test_files_tables_and_page(run_json, pairs):
     out = pairs / "out"
     assert {p.name for p in out.iterdir()} == {
         "report.html",
+        "figures",
         "map.json",
         "clusters.tsv",
         "peaks.tsv",
@@ -69,6 +71,12 @@ def test_files_tables_and_page(run_json, pairs):
     page = (out / "report.html").read_text("utf-8")
     assert "the means of b and a differ" in page
     assert "slab" in page
+    shown = set(re.findall('data-file="(.*?)"', page))
+    assert shown == {"where-moderated-t", "where-significant-voxels", "where-corrected-p"}
+    written = {p.name for p in (out / "figures").iterdir()}
+    assert written == {f"{name}.{kind}" for name in shown for kind in ("svg", "png")}
+    assert page.count('class="viewer"') == 3
+    assert "How to read this: Where classes differ by more than exchanged labels give" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     peaks = pd.read_csv(out / "peaks.tsv", sep="\t")
     assert peaks["region"][0] == "slab"

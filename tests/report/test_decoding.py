@@ -55,9 +55,11 @@ def test_the_viewer_opens_at_the_strongest_voxel(scans):
         model.coef_[0, voxel] = 2.0
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            (entry,) = make_report(model, ImageSpace(space), result).summary["maps"]
+            summary = make_report(model, ImageSpace(space), result).summary
+        (entry,), (viewer,) = summary["maps"], summary["viewers"]
         assert entry["name"] == "Weights"
-        return np.array(entry["viewer"]["start"])
+        assert entry["viewer"] == 0
+        return np.array(viewer["start"])
 
     np.testing.assert_array_equal(opened_at(0), space.coordinates[0])
     np.testing.assert_array_equal(opened_at(17), space.coordinates[17])

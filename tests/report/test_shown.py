@@ -11,7 +11,7 @@ from voxprior.report.colors import colors_of, opacity
 from voxprior.report.maps import common_slices, millimeters
 from voxprior.report.peaks import find_peaks, peak_table
 from voxprior.report.pictures import Legend
-from voxprior.report.shown import show_maps
+from voxprior.report.shown import Told, model_entries, show_maps
 from voxprior.report.slices import choose_slices
 from voxprior.report.surfaces import inflate
 from voxprior.report.viewers import MOST_VOXELS, stage_of, viewer_of
@@ -34,7 +34,7 @@ def test_slices_are_spread_and_the_same_for_all_maps(space):
     assert np.diff(chosen).min() >= 1
     assert chosen[0] <= 2
     assert chosen[-1] >= 7
-    shown = show_maps(space, {"a": low, "b": high}, {})["maps"]
+    shown = show_maps(space, [Told("a", "", low), Told("b", "", high)]).maps
     titles = [
         [ax.get_title() for ax in one["figure"].axes if "mm" in ax.get_title()] for one in shown
     ]
@@ -50,7 +50,10 @@ def test_a_map_in_few_slices_is_shown_where_it_is():
 
 def test_a_uniform_map_is_told_by_its_number(space):
     values = 2.0 + 0.01 * np.random.default_rng(0).random(space.n_voxels)
-    (entry,) = show_maps(space, {"doubt": values}, {"doubt": Legend("Doubt", "", "sd")})["maps"]
+    told = model_entries(space, {"doubt": values}, {"doubt": Legend("Doubt", "", "sd")})
+    (entry,), stage, viewers = show_maps(space, told)
+    assert stage is None
+    assert viewers == []
     assert "figure" not in entry
     assert "practically the same everywhere: 2.0" in entry["note"]
 
@@ -148,9 +151,10 @@ def test_every_piece_of_a_mesh_is_inflated():
     space = VoxelSpace.from_mesh(both, np.vstack([sides, np.array(sides) + 6]))
     assert len(inflate(space.points, space.faces)) == 2
     values = np.linspace(-1, 1, 12)
-    shown = show_maps(space, {"map": values}, {})
-    assert shown["stage"]["kind"] == "mesh"
-    assert len(unpacked(shown["stage"]["faces"], "<u4")) == 48
-    assert len(unpacked(shown["maps"][0]["viewer"]["data"])) == 12
+    shown = show_maps(space, [Told("map", "", values)])
+    assert shown.stage["kind"] == "mesh"
+    assert len(unpacked(shown.stage["faces"], "<u4")) == 48
+    assert shown.maps[0]["viewer"] == 0
+    assert len(unpacked(shown.viewers[0]["data"])) == 12
     lone = VoxelSpace.from_mesh(np.eye(3), np.empty((0, 3), int))
     assert stage_of(lone, None) is None

@@ -277,11 +277,11 @@ class TestWords:
         found = permutation_test(SVC(), X + y[:, None], y, runs, n_permutations=99)
         said = found.statement
         parts = [
-            "labels exchanged among scans within each group, 46,656 distinct relabellings exist",
+            "labels exchanged among scans within each group, 46,656 distinct relabellings existed",
             "99 random ones were used",
-            "The smallest p that this can give is 0.01.",
-            f"p = {found.p_value:.3g} for the mean held-out margin of {found.observed:.3f} of a r",
-            "labels carry information in these scans; it is not the p of the score of SVC.",
+            "The smallest p that this could give was 0.01.",
+            f"p was {found.p_value:.3g} for the mean held-out margin of {found.observed:.3f} of",
+            "labels carried information in these scans; it was not the p of the score of SVC.",
             "Secondary, of the same decoder: accuracy",
         ]
         places = [said.index(part) for part in parts]
@@ -293,7 +293,7 @@ class TestWords:
     def test_nothing_is_claimed_of_a_large_p(self, data):
         X, y, runs = data
         found = permutation_test(SVC(), X, y, runs, n_permutations=9)._replace(p_value=0.4)
-        assert "is not shown" in found.statement
+        assert "was not shown" in found.statement
 
     def test_of_a_decoder_that_was_refitted(self, data):
         X, y, runs = (part[:8] for part in data)

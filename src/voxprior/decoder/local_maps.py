@@ -129,7 +129,7 @@ class Located:
         """Sections of a page."""
         shown = []
         if self.light is not None:
-            shown.append(light_section(self.light, self.data.space))
+            shown.append(light_section(self.light))
         if self.regions is not None:
             shown.append(region_section(self.regions))
         return shown

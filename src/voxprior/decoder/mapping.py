@@ -3,6 +3,7 @@
 `Decoder.map` makes it; `Mapped.write` leaves on disk
 
     report.html        the page
+    figures/           its figures, as SVG and PNG
     map.json           what was found, without times
     maps/              statistic, effect, -log10 p and the statistic where it is significant
     clusters.tsv       clusters of significant voxels, with their peaks in peaks.tsv
@@ -22,8 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from voxprior import __version__
-from voxprior.decoder.decoding import PLAIN, Naming, subject
+from voxprior.decoder.decoding import PLAIN, Naming, mean_image, subject
 from voxprior.decoder.local_maps import Located
 from voxprior.errors import InputError, option
 from voxprior.images import Dataset, ImageSpace, write_maps
@@ -35,7 +35,7 @@ from voxprior.mapping import (
     group_map_test,
     map_test,
 )
-from voxprior.report.where import MapReport, headline, where_summary
+from voxprior.report.where import MapReport, headline, make_map_report, where_summary
 from voxprior.validation.covariates import covariate_matrix
 from voxprior.validation.result import plain
 
@@ -58,6 +58,8 @@ class Mapped:
         Heading of the page.
     located : Located or None
         What neighbourhoods or regions say beside it.
+    atlas : Atlas or None
+        Names of places.
     """
 
     test: MapTest
@@ -65,6 +67,7 @@ class Mapped:
     data: Dataset
     title: str
     located: Located | None = None
+    atlas: Atlas | None = None
 
     @property
     def images(self) -> ImageSpace:
@@ -93,8 +96,8 @@ class Mapped:
 
     @property
     def where(self) -> dict[str, Any]:
-        """What the report says, in plain types, with pictures."""
-        return where_summary(self.test, self.data.space, self.tables)
+        """What the report says in plain types, and the maps that it shows."""
+        return where_summary(self.test, self.tables)
 
     @property
     def report(self) -> MapReport:
@@ -113,8 +116,8 @@ class Mapped:
         }
         shown = {name: value for name, value in done.items() if value is not None}
         beside = [] if self.located is None else self.located.sections()
-        page = {"title": self.title, "software": __version__, "where": self.where}
-        return MapReport(page | {"done": shown, "beside": beside})
+        ground = {"names": data.names, "mean": mean_image(data), "atlas": self.atlas}
+        return make_map_report(self.title, self.where, beside, shown, data.space, **ground)
 
     def summary(self) -> dict[str, Any]:
         """Return what was found in JSON's types, without the maps."""
@@ -138,7 +141,9 @@ class Mapped:
         self.write_maps(folder)
         if self.located is not None:
             self.located.write(folder, folder / Path(PLAIN.map).parent)
-        self.report.save(folder / "report.html")
+        report = self.report
+        report.save(folder / "report.html")
+        report.save_figures(folder / "figures")
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.test!r}"
@@ -182,4 +187,4 @@ def _mapped(
     if data.space.kind != "points" or radius is not None:
         tables = cluster_tables(found, data.space, atlas, radius)
     what = "maps against zero" if data.y is None else subject(data)
-    return Mapped(found, tables, data, title or f"Map of {what}")
+    return Mapped(found, tables, data, title or f"Map of {what}", atlas=atlas)

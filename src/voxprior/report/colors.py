@@ -100,11 +100,16 @@ def painted(values: np.ndarray, colors: Colors) -> np.ndarray:
     return shades
 
 
-def outline_level(values: np.ndarray) -> float:
-    """Strength that the strongest voxels reach: 5 in a hundred of those that are not zero.
+def strongest(values: np.ndarray, colors: Colors) -> np.ndarray:
+    """Which voxels are the strongest: 5 in a hundred of those that are not zero.
 
-    >>> outline_level(np.arange(-100.0, 1.0))
-    95.05
+    Where whole numbers name parts, none is.
+
+    >>> values = np.arange(-100.0, 1.0)
+    >>> strongest(values, colors_of(values)).sum()
+    np.int64(5)
     """
-    strength = np.abs(values[np.isfinite(values) & (values != 0)])
-    return float(np.quantile(strength, 1 - OUTLINED)) if strength.size else np.inf
+    strength = np.where(np.isfinite(values), np.abs(values), 0.0)
+    if colors.ticks is not None or not strength.any():
+        return np.zeros(len(values), dtype=bool)
+    return strength >= np.quantile(strength[strength > 0], 1 - OUTLINED)

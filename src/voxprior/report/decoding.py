@@ -11,10 +11,10 @@ from sklearn.pipeline import Pipeline
 
 from voxprior.images import ImageSpace
 from voxprior.registry import model_of
-from voxprior.report.figures import Drawn, named
+from voxprior.report.figures import Album
 from voxprior.report.page import Report
 from voxprior.report.pictures import LINEAR_LEGENDS, Picture
-from voxprior.report.shown import show_maps
+from voxprior.report.shown import model_entries, show_maps
 from voxprior.report.summary import result_pictures, summarize
 from voxprior.space import VoxelSpace
 from voxprior.validation import Result
@@ -58,18 +58,18 @@ def make_report(
     pictures = [] if training is None else family_pictures(model, *training, images.space)
     pictures += parts.pop("pictures", ())
     final = _steps(model)[-1]
-    shown = show_maps(
-        images.space,
-        model_maps(model),
-        _of_family(final, "LEGENDS", LINEAR_LEGENDS),
-        getattr(final, "classes_", ()),
-        names=parts.get("names", ()),
-        mean=parts.pop("mean", None),
-        atlas=atlas,
-    )
+    where = parts.pop("where", None)
+    tested = [] if where is None else where["maps"]
+    legends, classes = _of_family(final, "LEGENDS", LINEAR_LEGENDS), getattr(final, "classes_", ())
+    of_model = model_entries(images.space, model_maps(model), legends, classes)
+    ground = {"names": parts.get("names", ()), "mean": parts.pop("mean", None), "atlas": atlas}
+    maps, stage, viewers = show_maps(images.space, [*tested, *of_model], **ground)
+    if where is not None:
+        parts["where"] = where | {"maps": maps[: len(tested)]}
+    parts |= {"maps": maps[len(tested) :], "stage": stage, "viewers": viewers}
     decisions = [*parts.pop("decisions", ()), *map(str, getattr(final, "decisions_", ()))]
     return report_of(
-        result, title=title, done=done, pictures=pictures, shown=shown, decisions=decisions, **parts
+        result, title=title, done=done, pictures=pictures, decisions=decisions, **parts
     )
 
 
@@ -77,10 +77,11 @@ def report_of(
     result: Result,
     *,
     pictures: Sequence[Picture] = (),
-    shown: Mapping[str, Any] | None = None,
+    maps: Sequence[Mapping[str, Any]] = (),
+    where: Mapping[str, Any] | None = None,
     **parts: Any,
 ) -> Report:
-    """Draw the pictures of a Result, and those that come with it, and put all onto a page.
+    """Draw the pictures of a Result, and put them and those that come with it onto a page.
 
     Parameters
     ----------
@@ -88,36 +89,28 @@ def report_of(
         Of a validation run.
     pictures : sequence of Picture
         What the family draws.
-    shown : mapping, optional
+    maps : sequence of dict
         Maps, as `voxprior.report.shown.show_maps` returns them.
+    where : mapping, optional
+        Where classes differ, see `voxprior.report.where.where_summary`, its maps as above.
     **parts
         Further arguments of `summarize`.
     """
     own = result_pictures(
         result, parts.get("permutation"), parts.get("learning"), parts.get("positive")
     )
-    maps = list((shown or {}).get("maps", ()))
-    titles = [one.title for one in (*own, *pictures)]
-    titles += [f"map {one['name']}" for one in maps if one.get("figure") is not None]
-    files = iter(named(titles))
-    drawn: list[Drawn] = []
-
-    def entry(figure: Any) -> dict[str, Any]:
-        drawn.append(Drawn(next(files), figure))
-        return drawn[-1].entry()
-
-    told = [[{**_said(one), **entry(one.figure)} for one in kind] for kind in (own, pictures)]
-    placed = []
-    for one in maps:
-        figure = one.pop("figure", None)
-        placed.append(one | ({} if figure is None else entry(figure)))
-    summary = summarize(result, maps=placed, figures=told[0], pictures=told[1], **parts)
-    summary["stage"] = (shown or {}).get("stage")
-    return Report(summary, tuple(drawn))
-
-
-def _said(picture: Picture) -> dict[str, str]:
-    return {"title": picture.title, "caption": picture.caption}
+    album = Album()
+    told = [
+        [
+            {"title": one.title, "caption": one.caption} | album.add(one.title, one.figure)
+            for one in kind
+        ]
+        for kind in (own, pictures)
+    ]
+    parts |= {"figures": told[0], "pictures": told[1], "maps": album.add_maps(maps, "map")}
+    if where is not None:
+        parts["where"] = dict(where) | {"maps": album.add_maps(where["maps"], "where")}
+    return Report(summarize(result, **parts), tuple(album.drawn))
 
 
 # ---------------------------------------------------------------- what was done

@@ -11,7 +11,8 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -168,16 +169,35 @@ def follow_the_reader(svg: str) -> str:
     return f"{head}{opening}{attributes}{end}{style}{body}"
 
 
-def named(titles: Sequence[str]) -> list[str]:
-    """File names for figures by their titles, all different.
+class Album:
+    """Figures of one page, each under a file name of its own.
 
-    >>> named(["ROC", "Risk and coverage", "ROC"])
+    >>> album = Album()
+    >>> [album.name(title) for title in ("ROC", "Risk and coverage", "ROC")]
     ['roc', 'risk-and-coverage', 'roc-2']
     """
-    plain = [re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "figure" for title in titles]
-    seen: dict[str, int] = {}
-    unique = []
-    for name in plain:
-        seen[name] = seen.get(name, 0) + 1
-        unique.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return unique
+
+    def __init__(self) -> None:
+        self.drawn: list[Drawn] = []
+        self._taken: Counter[str] = Counter()
+
+    def name(self, title: str) -> str:
+        """File name for a title that no other figure has."""
+        plain = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "figure"
+        self._taken[plain] += 1
+        return plain if self._taken[plain] == 1 else f"{plain}-{self._taken[plain]}"
+
+    def add(self, title: str, figure: Figure) -> dict[str, Any]:
+        """Take a figure in; returns what the page needs of it, see `Drawn.entry`."""
+        self.drawn.append(Drawn(self.name(title), figure))
+        return self.drawn[-1].entry()
+
+    def add_maps(self, entries: Iterable[Mapping[str, Any]], prefix: str) -> list[dict[str, Any]]:
+        """Entries of maps with their figures taken in; those without one stay as they are."""
+        found = []
+        for one in entries:
+            kept = {key: value for key, value in one.items() if key != "figure"}
+            if one.get("figure") is not None:
+                kept |= self.add(f"{prefix} {one['name']}", one["figure"])
+            found.append(kept)
+        return found

@@ -6,12 +6,13 @@ that its links work offline.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.resources import files
 from typing import Any
 
 
-def guide() -> dict[str, dict[str, Any]]:
-    """Parts by id: ``title``, ``line`` (how to read it) and ``more``, further paragraphs.
+def guide(without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """Parts by id, but for some: ``title``, ``line`` (how to read it) and ``more``, paragraphs.
 
     >>> guide()["sure"]["line"]
     "Whether the decoder's probabilities can be believed, and what they decide."
@@ -20,5 +21,6 @@ def guide() -> dict[str, dict[str, Any]]:
     parts: dict[str, dict[str, Any]] = {}
     for section in text.removeprefix("## ").split("\n## "):
         title, line, *more = (part.replace("\n", " ").strip() for part in section.split("\n\n"))
-        parts[title.lower()] = {"title": title, "line": line, "more": more}
+        if title.lower() not in without:
+            parts[title.lower()] = {"title": title, "line": line, "more": more}
     return parts

@@ -1,4 +1,4 @@
-"""Sections of a page on neighbourhoods (searchlight) and regions, in plain types."""
+"""Sections of a page on neighbourhoods (searchlight) and regions: plain types, and their maps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from voxprior.mapping import RegionTest, SearchlightResult
-from voxprior.report.where import drawn, table_cells
-from voxprior.space import VoxelSpace
+from voxprior.report.shown import Told
+from voxprior.report.where import table_cells
 
 __all__ = ["light_headline", "light_section", "region_headline", "region_section"]
 
@@ -31,9 +31,9 @@ def region_headline(found: RegionTest) -> str:
     return f"{number} significant (familywise error {found.level:g}){named}."
 
 
-def light_section(found: SearchlightResult, space: VoxelSpace) -> dict[str, Any]:
+def light_section(found: SearchlightResult) -> dict[str, Any]:
     """Put a searchlight into a section: what it says, and its maps."""
-    kept = np.where(found.significant, found.score, 0.0)
+    score, kept = np.nan_to_num(found.score), found.significant
     text = f"Held-out {found.name} of the voxels around each voxel, decoded by {found.decoder}."
     claimed = f"The same where a familywise error of {found.level:g} is reached."
     return {
@@ -42,8 +42,17 @@ def light_section(found: SearchlightResult, space: VoxelSpace) -> dict[str, Any]
         "hypothesis": found.hypothesis,
         "how": _how(found),
         "maps": [
-            drawn(found.name, text, np.nan_to_num(found.score), space, found.name),
-            drawn("Significant neighbourhoods", claimed, kept, space, found.name),
+            Told(
+                found.name, f"{text} A line encloses what is significant.", score, found.name, kept
+            ),
+            Told(
+                "Significant neighbourhoods",
+                claimed,
+                np.where(kept, score, 0.0),
+                found.name,
+                kept,
+                peaks=False,
+            ),
         ],
         "table": None,
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from voxprior.errors import InputError, option
-from voxprior.report.colors import colors_of, outline_level
+from voxprior.report.colors import colors_of, strongest
 from voxprior.report.figures import blank
 from voxprior.report.slices import (
     N_SLICES,
@@ -42,7 +42,7 @@ def draw_maps(
     ground: Ground | None = None,
     slices: Sequence[int] | None = None,
     overview: bool = False,
-    level: float | None = None,
+    outline: np.ndarray | None = None,
 ) -> Figure:
     """Draw maps below each other, one row per map.
 
@@ -62,8 +62,8 @@ def draw_maps(
         Which slices, as `common_slices` chooses them; chosen for these maps if absent.
     overview : bool
         Whether to draw volumes as seen through the whole brain, too.
-    level : float, optional
-        Strength above which a line encloses voxels; by default that of the strongest 5 %.
+    outline : boolean array of shape (V,), optional
+        Voxels that a line encloses; by default the strongest 5 % of each map.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def draw_maps(
         return draw_points(space, maps, unit)
     chosen = common_slices(space, maps.values(), n_slices) if slices is None else list(slices)
     ground = silhouette(space) if ground is None else ground
-    return _volume_maps(space, maps, chosen, unit, ground, overview, level)
+    return _volume_maps(space, maps, chosen, unit, ground, overview, outline)
 
 
 def common_slices(space: VoxelSpace, maps, n_slices: int = N_SLICES) -> list[int]:
@@ -102,7 +102,7 @@ def _volume_maps(
     unit: str,
     ground: Ground,
     overview: bool,
-    level: float | None,
+    outline: np.ndarray | None,
 ) -> Figure:
     width = 2.4 if len(chosen) < 3 else 1.35
     tall = max(1.1, 0.25 + 0.95 * width * tallness(ground.volume))
@@ -115,10 +115,10 @@ def _volume_maps(
         if overview:
             draw_through(parts[0].subplots(1, 3), ground, volume, colors)
         axes = parts[-1].subplots(1, len(chosen), squeeze=False)[0]
-        edge = outline_level(values) if level is None else level
-        edge = edge if colors.ticks is None else np.inf
+        inside = strongest(values, colors) if outline is None else outline
+        enclosed = axial(space, inside.astype(float)).values > 0
         for ax, z in zip(axes, chosen):
-            draw_slice(ax, ground, volume, z, colors, edge)
+            draw_slice(ax, ground, volume, z, colors, enclosed[:, :, z])
             if overview or number == 0:
                 ax.set_title(slice_name(volume, z), fontsize="small")
         axes[0].set_ylabel(name, rotation=0, ha="right", va="center")

@@ -202,4 +202,6 @@ def permutation_sentence(test: PermutationResult | None, cited: bool = False) ->
     """What a permutation test did and found; nothing where there was none."""
     if test is None:
         return ""
-    return test.statement + (" (P-values after Phipson & Smyth 2010.)" if cited else "")
+    return test.statement + (
+        " (P-values were computed after Phipson & Smyth 2010.)" if cited else ""
+    )

@@ -5,6 +5,7 @@ is available as JSON. Style sheet, script, pictures and data are inlined; nothin
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -20,6 +21,7 @@ SCRIPTS = ("decisions.js", "predictions.js", "viewers.js")
 # What the scripts work on.
 EMBEDDED = (
     "classes", "priors", "prevalence", "positive", "probabilities", "truth", "predictions", "stage",
+    "viewers",
 )  # fmt: skip
 
 
@@ -36,19 +38,18 @@ def render(summary: dict[str, Any]) -> str:
     str
         A complete HTML document.
     """
+    return page_of("page.html", summary, SCRIPTS)
+
+
+def page_of(name: str, summary: dict[str, Any], scripts: Sequence[str]) -> str:
+    """Fill the template of a page, which has the frame of all pages, with a summary."""
     return fill(
-        "page.html",
+        name,
         s=summary,
         css=template("page.css"),
-        js="".join(map(template, SCRIPTS)),
+        js="".join(map(template, scripts)),
         data=_embedded(summary),
-        where=where_section(summary.get("where")),
     )
-
-
-def where_section(where: dict[str, Any] | None) -> str:
-    """HTML of the section on where classes differ; nothing where no map was tested."""
-    return "" if where is None else fill("where.html", w=where)
 
 
 def fill(name: str, **values: Any) -> str:
@@ -70,7 +71,6 @@ def template(name: str) -> str:
 def _embedded(summary: dict[str, Any]) -> str:
     """The numbers the page's scripts work on; ``<`` is escaped: no label can end the script."""
     data = {key: summary.get(key) for key in EMBEDDED}
-    data["maps"] = [one.get("viewer") for one in summary.get("maps", ())]
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 

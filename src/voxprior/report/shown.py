@@ -1,13 +1,14 @@
 """Maps as the page shows them: a picture over the anatomy, its peaks, and an interactive viewer.
 
-A map that is zero everywhere is said to be empty; one that is practically the same everywhere is
-told by its number. Neither is drawn.
+All maps of a page are drawn with the same slices, over the same anatomy. A map that is zero
+everywhere is said to be empty; one that is practically the same everywhere is told by its number.
+Neither is drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,60 +23,99 @@ from voxprior.report.viewers import stage_of, viewer_of
 from voxprior.space import VoxelSpace
 
 
-def show_maps(
+class Told(NamedTuple):
+    """A map with what is said of it.
+
+    ``outline`` are the voxels that a line encloses, by default the strongest; ``peaks`` says
+    whether its strongest places are listed.
+    """
+
+    name: str
+    caption: str
+    values: np.ndarray
+    unit: str = ""
+    outline: np.ndarray | None = None
+    peaks: bool = True
+
+
+class Shown(NamedTuple):
+    """Maps of a page.
+
+    ``maps`` are dicts with ``name``, ``caption``, ``note``, and where something is drawn,
+    ``figure``, ``over``, ``peaks`` and ``viewer``, a place in ``viewers``; ``stage`` is what
+    viewers draw on.
+    """
+
+    maps: list[dict[str, Any]]
+    stage: dict[str, Any] | None
+    viewers: list[dict[str, Any]]
+
+
+def model_entries(
     space: VoxelSpace,
     maps: Mapping[str, np.ndarray],
     legends: Mapping[str, Legend],
     classes: Sequence[Any] = (),
+) -> list[Told]:
+    """Maps of a model, (V,) or (T * V,), by what legends say of their names.
+
+    Names may hold one of the classes. With time, the mean over it is shown.
+    """
+    entries = []
+    for key, values in maps.items():
+        values, legend = np.asarray(values, dtype=float), legend_of(key, legends, classes)
+        text = legend.text
+        if len(values) > space.n_voxels:
+            text = f"{text} Mean over time.".lstrip()
+            values = values.reshape(-1, space.n_voxels).mean(axis=0)
+        entries.append(Told(legend.title, text, values, legend.unit))
+    return entries
+
+
+def show_maps(
+    space: VoxelSpace,
+    told: Sequence[Told],
     *,
     names: Sequence[str] = (),
     mean: np.ndarray | None = None,
     atlas: Atlas | None = None,
-) -> dict[str, Any]:
-    """Draw the maps of a model, all with the same slices.
+) -> Shown:
+    """Draw maps, all with the same slices.
 
     Parameters
     ----------
     space : VoxelSpace
         Where the voxels are.
-    maps : mapping of str to array of shape (V,) or (T * V,)
-        Values by name; with time, their mean over it is shown.
-    legends : mapping of str to Legend
-        What maps show.
-    classes : sequence
-        Labels, which names of maps may hold.
+    told : sequence of Told
+        The maps.
     names : sequence of str
         Of the images: they may tell that the space is that of the MNI template.
     mean : array of shape (V,), optional
         Mean image, to draw maps over where there is no template.
     atlas : Atlas, optional
         Names peaks.
-
-    Returns
-    -------
-    dict
-        ``maps``: dicts with ``name``, ``caption``, and where something is drawn, ``figure``,
-        ``peaks`` and ``viewer``; ``stage``: what viewers draw on.
     """
+    notes = [_nothing_to_see(one.values) for one in told]
+    drawn = [one.values for one, note in zip(told, notes) if not note]
+    if not drawn:
+        return Shown([_entry(one, note) for one, note in zip(told, notes)], None, [])
     ground = ground_of(space, names, mean) if space.kind == "volume" else None
-    entries: list[dict[str, Any]] = []
-    drawn: dict[int, np.ndarray] = {}
-    for key, values in maps.items():
-        values = np.asarray(values, dtype=float)
-        legend = legend_of(key, legends, classes)
-        entry: dict[str, Any] = {"name": legend.title, "caption": legend.text, "unit": legend.unit}
-        if len(values) > space.n_voxels:
-            entry["caption"] = f"{legend.text} Mean over time.".lstrip()
-            values = values.reshape(-1, space.n_voxels).mean(axis=0)
-        entry["note"] = _nothing_to_see(values)
-        if not entry["note"]:
-            drawn[len(entries)] = values
+    slices = common_slices(space, drawn) if ground is not None else None
+    stage = stage_of(space, ground)
+    entries, viewers = [], []  # type: list[dict[str, Any]], list[dict[str, Any]]
+    for one, note in zip(told, notes):
+        entry = _entry(one, note)
+        if not note:
+            entry |= _drawn(space, one, ground, slices, atlas)
+            if stage is not None:
+                entry["viewer"] = len(viewers)
+                viewers.append(viewer_of(space, one.values))
         entries.append(entry)
-    slices = common_slices(space, drawn.values()) if drawn and ground is not None else None
-    stage = stage_of(space, ground) if drawn else None
-    for number, values in drawn.items():
-        entries[number] |= _drawn(space, values, entries[number], ground, slices, stage, atlas)
-    return {"maps": entries, "stage": stage}
+    return Shown(entries, stage, viewers)
+
+
+def _entry(told: Told, note: str) -> dict[str, Any]:
+    return {"name": told.name, "caption": told.caption, "unit": told.unit, "note": note}
 
 
 def _nothing_to_see(values: np.ndarray) -> str:
@@ -93,25 +133,23 @@ def _nothing_to_see(values: np.ndarray) -> str:
 
 def _drawn(
     space: VoxelSpace,
-    values: np.ndarray,
-    entry: Mapping[str, Any],
+    told: Told,
     ground: Ground | None,
     slices: Sequence[int] | None,
-    stage: Any,
     atlas: Atlas | None,
 ) -> dict[str, Any]:
     overview = space.kind == "volume" and len(space.shape) == 3 and min(space.shape) > 1
     figure = draw_maps(
         space,
-        {"": values},
-        unit=entry["unit"],
+        {"": told.values},
+        unit=told.unit,
         ground=ground,
         slices=slices,
         overview=overview,
+        outline=told.outline,
     )
     return {
         "figure": figure,
         "over": "" if ground is None else ground.words,
-        "peaks": peak_table(space, values, atlas) if overview else None,
-        "viewer": None if stage is None else viewer_of(space, values),
+        "peaks": peak_table(space, told.values, atlas) if overview and told.peaks else None,
     }

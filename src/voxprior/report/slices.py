@@ -120,9 +120,14 @@ def slice_name(volume: Axial, z: int) -> str:
 
 
 def draw_slice(
-    ax: Axes, ground: Ground, volume: Axial, z: int, colors: Colors, level: float = np.inf
+    ax: Axes,
+    ground: Ground,
+    volume: Axial,
+    z: int,
+    colors: Colors,
+    enclosed: np.ndarray | None = None,
 ) -> None:
-    """Draw one axial slice, seen from above, over its ground; a line where strength passes level.
+    """Draw one axial slice, seen from above, over its ground; a line around what is enclosed.
 
     Examples
     --------
@@ -138,10 +143,9 @@ def draw_slice(
     _show(ax, below.at(volume.places(2)[z]), below, cmap="gray", vmin=0.0, vmax=1.1)
     values = volume.values[:, :, z].T
     _show(ax, painted(values, colors), volume)
-    strong = np.abs(np.nan_to_num(values)) >= level
-    if strong.any() and min(strong.shape) > 1:
+    if enclosed is not None and enclosed.any() and min(enclosed.shape) > 1:
         across, along = volume.places(0), volume.places(1)
-        ax.contour(across, along, strong.astype(float), [0.5], colors=OUTLINE, linewidths=0.7)
+        ax.contour(across, along, enclosed.T.astype(float), [0.5], colors=OUTLINE, linewidths=0.7)
     _frame(ax, below)
 
 

@@ -46,6 +46,8 @@ def summarize(
     decisions: Sequence[str] = (),
     positive: str | None = None,
     prevalence: float | None = None,
+    stage: Mapping[str, Any] | None = None,
+    viewers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Say in plain types what was done and what came out.
 
@@ -81,6 +83,8 @@ def summarize(
         What was chosen automatically, and why, a sentence each.
     positive, prevalence : str and float, optional
         The class of interest of two, and its prevalence, see `voxprior.report.decisions`.
+    stage, viewers : dict and sequence of dict, optional
+        What interactive viewers of the maps draw from, see `voxprior.report.viewers`.
     """
     facts = gather_facts(result, done, permutation)
     scores, tables = scores_of(result), fact_tables(facts)
@@ -88,7 +92,7 @@ def summarize(
     findings = [finding.to_dict() for finding in result.findings]
     shown = {
         "findings": [finding["name"] for finding in findings],
-        "maps": [one["name"] for one in maps],
+        "maps": [one["name"] for one in (*(where or {}).get("maps", ()), *maps)],
         "beside": [one["caption"] for one in beside],
     }
     summary: dict[str, Any] = {
@@ -110,10 +114,11 @@ def summarize(
         "methods": methods,
         "bibtex": bibtex(methods),
         "checklist": checklist(tables, scores[0], permutation_sentence(permutation), shown),
-        "guide": guide(),
+        "guide": guide(without=("local",) if where else ("local", "tested")),
         "classes": [], "priors": [], "probabilities": [], "truth": [], "confusion": [],
         "positive": None, "prevalence": [], "clinic": None,
         "figures": list(figures), "pictures": list(pictures),
+        "stage": stage, "viewers": list(viewers),
     }  # fmt: skip
     check_interest(result.predictions["y_true"], positive, prevalence)
     if result.task == "classification" and result.has_probabilities:

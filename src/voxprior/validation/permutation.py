@@ -107,8 +107,8 @@ class PermutationResult(NamedTuple):
         """How labels were exchanged, the smallest p, which statistic p belongs to, and the rest."""
         said = [self._exchange(), self._floor(), self._value()]
         said += [
-            f"Secondary, of the same decoder: {_words(one.score)} {one.observed:.3f}, "
-            f"p = {one.p_value:.3g}."
+            f"Secondary, of the same decoder: {_words(one.score)} was {one.observed:.3f}, "
+            f"p was {one.p_value:.3g}."
             for one in self.secondary
         ]
         said += ["The test stopped early, as its rule allows."] * self.stopped_early
@@ -119,21 +119,21 @@ class PermutationResult(NamedTuple):
         used = "all of them" if self.exact else f"{len(self.null):,} random ones"
         return (
             f"In a permutation test, with {self.scheme}, {_count(self.n_distinct)} distinct "
-            f"relabellings exist and {used} were used."
+            f"relabellings existed and {used} were used."
         )
 
     def _floor(self) -> str:
-        return f"The smallest p that this can give is {self.smallest_p:.3g}."
+        return f"The smallest p that this could give was {self.smallest_p:.3g}."
 
     def _value(self) -> str:
-        text = f"p = {self.p_value:.3g} for the {_words(self.score)} of {self.observed:.3f}"
+        text = f"p was {self.p_value:.3g} for the {_words(self.score)} of {self.observed:.3f}"
         if not self.stands_for:
             return f"{text} ({self.hyperparameters})."
         shown = self.p_value <= LEVEL
-        meaning = "labels carry information in these scans" if shown else (
-            "that labels carry information in these scans is not shown"
+        meaning = "labels carried information in these scans" if shown else (
+            "that labels carried information in these scans was not shown"
         )  # fmt: skip
-        return f"{text} of {self.decoder}: {meaning}; it is not the p of {self.stands_for}."
+        return f"{text} of {self.decoder}: {meaning}; it was not the p of {self.stands_for}."
 
     def summary(self) -> dict[str, Any]:
         """Plain dictionary for a report."""

@@ -56,14 +56,14 @@ def settle_search(estimator, X, y, groups, hyperparameters: str) -> tuple[Any, s
             expected="'rechosen' or 'fixed'",
         )
     if not isinstance(estimator, GridSearchCV | RandomizedSearchCV):
-        return estimator, "what the estimator tunes in fit, if anything, is tuned anew each time"
+        return estimator, "what the estimator tunes in fit, if anything, was tuned anew each time"
     if hyperparameters == "rechosen":
-        return estimator, "hyper-parameters chosen anew for every relabelling"
+        return estimator, "hyper-parameters were chosen anew for every relabelling"
     search = clone(estimator).fit(X, y, **offer_groups(estimator, groups))
     fixed = clone(search.estimator).set_params(**search.best_params_)
     return fixed, (
-        f"hyper-parameters fixed at {search.best_params_}, chosen with the true labels on all "
-        "scans: p is somewhat too small"
+        f"hyper-parameters were fixed at {search.best_params_}, chosen with the true labels on all "
+        "scans: p was somewhat too small"
     )
 
 

@@ -156,7 +156,7 @@
       details.dataset.drawn = "yes";
       const title = details.closest("figure").querySelector("h3").textContent;
       const show = data.stage.kind === "mesh" ? meshViewer : volumeViewer;
-      show(details, data.stage, data.maps[Number(details.dataset.map)], title);
+      show(details, data.stage, data.viewers[Number(details.dataset.map)], title);
     });
   });
 }
