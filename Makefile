@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # One BLAS thread per test worker: workers fill the cores already.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 -q
 
-.PHONY: demo test test-all test-browser test-minimum fuzz mutants lint bench docs clean
+.PHONY: demo test test-all test-browser test-minimum fuzz mutants lint bench papers docs clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.has-voxprior  ## decode a simulated brain with every family
@@ -55,6 +55,12 @@ lint: $(VENV)/.has-dev  ## format, rules, types, import directions
 bench: $(VENV)/.has-bench  ## race the peers; tables land in benchmarks/speed
 	for race in sharing fields boosting gaussian network permutation mapping; do \
 	  $(BIN)/python -m benchmarks.speed.$$race || exit 1; done
+
+PAPERS := palatucci2007 carmi2009 xiang2009 rao2017 chen2005
+papers: $(VENV)/.has-voxprior  ## run the papers anew; what they write replaces the results in src
+	for paper in $(PAPERS); do place=src/voxprior/papers/$$paper/results; \
+	  $(BIN)/voxprior reproduce $$paper --out build/papers/$$paper || exit 1; \
+	  rm -rf $$place && mkdir $$place && cp build/papers/$$paper/results.md build/papers/$$paper/*.png $$place || exit 1; done
 
 docs: $(VENV)/.has-docs  ## build docs/_build/html, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

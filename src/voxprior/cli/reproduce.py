@@ -1,63 +1,75 @@
 """``voxprior reproduce``: run the experiments of the papers again, beside the published figures."""
 
-import ast
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from voxprior.errors import InputError
+from voxprior.errors import InputError, option
+
+ALL = "all"
 
 
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(help="Which paper; without it they are listed.")
+        str | None,
+        typer.Argument(help="Which paper, or all of them; without it they are listed."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the real data sets, for papers that use them.")
+        Path | None,
+        typer.Option(help="Folder of the real data sets; without it VOXPRIOR_DATA."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for tables and figures.")
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the page of claims, tables and figures."),
     ] = None,
 ) -> None:
-    """Reproduce a paper: its experiment on simulated or real data, published figures beside ours.
+    """Reproduce a paper: its experiments again, published beside ours, each claim with a verdict.
 
-    Prints its tables; with --out they are written there too, with the figures.
+    A claim holds, is undecided, or is refuted. Every paper runs on simulated data; real data sets
+    are added where they are found, and one that is missing is named with where to get it. Without
+    --out the tables are printed and nothing is written.
 
     For instance:
 
         voxprior reproduce
 
         voxprior reproduce palatucci2007 --quick
+
+        voxprior reproduce all --out claims
     """
-    papers = described()
+    from voxprior.papers import frame
+
+    papers = frame.names()
     if paper is None:
         for name, text in papers.items():
             typer.echo(f"{name:<24}{text}")
         return
-    if paper not in papers:
+    if paper not in (*papers, ALL):
         raise InputError(
-            f"There is no paper '{paper}'", expected=f"one of {', '.join(papers) or 'none'}"
+            f"There is no paper '{paper}'", expected=f"one of {', '.join(papers)}, or {ALL}"
         )
     if data is not None and not data.is_dir():
-        raise FileNotFoundError(f"{data}: no such folder of data sets.")
-    given = {"--data": data, "--out": out}
-    arguments = [text for name, value in given.items() if value for text in (name, str(value))]
-    run = import_module(f"voxprior.papers.{paper}.run")
-    run.main(arguments + (["--quick"] if quick else []))
+        raise InputError(
+            f"{data}: no such folder of data sets",
+            remedy=f"Check {option('data')}, or leave it out",
+        )
+    _run(list(papers) if paper == ALL else [paper], data, quick, out)
 
 
-def described() -> dict[str, str]:
-    """Names of the papers with the first line that each says of itself; nothing is imported."""
-    folder = Path(__file__).parents[1] / "papers"
-    return {
-        script.parent.name: _first_line(script.parent / "__init__.py")
-        for script in sorted(folder.glob("*/run.py"))
-    }
+def _run(names: list[str], data: Path | None, quick: bool, out: Path | None) -> None:
+    """Run papers; the page is written whole or not at all."""
+    from voxprior.output import output_folder
+    from voxprior.papers import datasets, frame, page
 
-
-def _first_line(module: Path) -> str:
-    text = ast.get_docstring(ast.parse(module.read_text("utf-8"))) if module.is_file() else None
-    return (text or "").partition("\n")[0]
+    with datasets.looking_in(data):
+        if out is None:
+            found = frame.reproduce(names, quick)
+            typer.echo("\n".join(page.results(one) for one in found))
+        else:
+            with output_folder(out, page.PAGE) as folder:
+                found = frame.reproduce(names, quick)
+                page.write_all(found, folder)
+            typer.echo(page.claims_in_markdown(found))
+            typer.echo(f"All of it: {out / page.PAGE}")

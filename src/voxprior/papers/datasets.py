@@ -1,9 +1,12 @@
 """Where the real data sets are and how they are read; they are never part of the project.
 
-They are looked for in the folder named by the variable ``VOXPRIOR_DATA``.
+They are looked for in the folder named by the variable ``VOXPRIOR_DATA``, one subfolder each; the
+option ``--data`` of ``voxprior reproduce`` sets it. `SOURCES` says where each is from.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,22 +25,56 @@ class Patterns(NamedTuple):
     block: np.ndarray | None = None
 
 
+# Subfolder: its files and where they can be had.
+SOURCES = {
+    "haxby_vt": "haxby_subj1_vt_trials.npz and haxby_subj1_vt_patterns.npz: Haxby 2001, subject 1, "
+    "ventral temporal, from the data of github.com/bbuchsbaum/rMVPA",
+    "haxby_slice": "bold.nii.gz, mask.nii.gz and attributes_literal.txt: Haxby 2001, subject 1, "
+    "one slice, from the data of github.com/PyMVPA/PyMVPA",
+    "finger7t": "finger7t_subjects1-4.npz: finger movements at 7 T (Ejaz et al. 2015), from the "
+    "data of github.com/DiedrichsenLab/PcmPy",
+    "imm_faces": "the 240 images and landmarks.npz of the IMM face database (Stegmann et al. "
+    "2003), for instance from github.com/tonytu16/cs194-26",
+    "optdigits": "optdigits_orig_tra.npz: the 32 x 32 bitmaps of the UCI optical digits (Alpaydin "
+    "& Kaynak 1998), archive.ics.uci.edu/dataset/80",
+    "starplus": "data-starplus-*-v7.mat: six subjects of the StarPlus study, "
+    "www.cs.cmu.edu/afs/cs.cmu.edu/project/theo-81/www",
+}
+
+
+class DataAbsentError(FileNotFoundError):
+    """A real data set is not there; the text says where it was looked for and where to get it."""
+
+
+@contextmanager
+def looking_in(root: Path | None) -> Iterator[None]:
+    """Look for data sets in this folder until the end of the block; None changes nothing."""
+    before = os.environ.get("VOXPRIOR_DATA")
+    if root is not None:
+        os.environ["VOXPRIOR_DATA"] = str(root)
+    try:
+        yield
+    finally:
+        if root is not None:
+            os.environ.pop("VOXPRIOR_DATA")
+            os.environ |= {"VOXPRIOR_DATA": before} if before is not None else {}
+
+
 def folder(name: str) -> Path:
-    """The folder of one data set, or FileNotFoundError that says where it was looked for."""
+    """The folder of one data set, or DataAbsentError that says where to get it."""
     root = os.environ.get("VOXPRIOR_DATA")
     if not root or not (Path(root) / name).is_dir():
         where = f"in {root}" if root else "because VOXPRIOR_DATA is not set"
-        raise FileNotFoundError(
-            f"data set '{name}' was not found {where}: set VOXPRIOR_DATA to the folder that holds "
-            "it."
+        raise DataAbsentError(
+            f"data set '{name}' was not found {where}: name the folder that holds it by --data or "
+            f"VOXPRIOR_DATA. It is {SOURCES[name]}."
         )
     return Path(root) / name
 
 
 def starplus_files() -> list[Path]:
-    """The original StarPlus files, in the folder ``starplus``; none where it is absent."""
-    root = Path(os.environ.get("VOXPRIOR_DATA") or os.devnull)
-    return sorted(root.glob("starplus/data-starplus-*.mat"))
+    """The original StarPlus files, in the folder ``starplus``, or DataAbsentError."""
+    return sorted(folder("starplus").glob("data-starplus-*.mat"))
 
 
 def haxby_vt(volumes: bool = True) -> Patterns:

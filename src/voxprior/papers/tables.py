@@ -1,29 +1,10 @@
-"""What the experiments share: their options, and tables as Markdown, printed and kept."""
+"""Tables as Markdown, printed and kept, and what they were measured on."""
 
-import argparse
 import os
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-
-def options(
-    description: str, argv: Sequence[str] | None, sections: Collection[str] = ()
-) -> argparse.Namespace:
-    """Options that every paper takes: data, quick, out, and only where it has named sections."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=Path, help="folder of the data sets, as VOXPRIOR_DATA")
-    parser.add_argument("--quick", action="store_true", help="seconds instead of minutes")
-    parser.add_argument("--out", type=Path, help="folder for tables and figures; none by default")
-    if sections:
-        parser.add_argument("--only", nargs="+", choices=sections, default=list(sections))
-    chosen = parser.parse_args(argv)
-    if chosen.data is not None:
-        os.environ["VOXPRIOR_DATA"] = str(chosen.data)
-    if chosen.out is not None:
-        chosen.out.mkdir(parents=True, exist_ok=True)
-    return chosen
 
 
 def machine(*packages: str) -> str:
@@ -42,11 +23,12 @@ def markdown(rows: Sequence[Mapping[str, object]]) -> str:
     """Rows of equal keys as a Markdown table; floats to three significant digits."""
     names = list(rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]
+    lines += ["| " + " | ".join(cell(row[name]) for name in names) + " |" for row in rows]
     return "\n".join(lines)
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """One value of a table."""
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -6,30 +6,24 @@ from benchmarks.speed import boosting as speed
 from sklearn.metrics import average_precision_score
 
 from voxprior import VoxelSpace
-from voxprior.papers.xiang2009 import rivals, run
+from voxprior.papers.frame import Run
+from voxprior.papers.xiang2009 import digits, faces, fmri, kernel, rivals
 from voxprior.papers.xiang2009.arms import morans_i
 
 
-def test_quick_reproduction_fills_every_table():
-    sections = run.main(["--quick", "--only", "digits", "kernel"])
-    assert any(title.startswith("Digits 8 x 8") for title in sections)
-    for rows in sections.values():
-        assert rows
+@pytest.mark.parametrize("step", [digits.small, kernel.properties])
+def test_quick_reproduction_fills_every_table(step):
+    found = step(Run(quick=True))
+    assert found.figures
+    assert all(table.rows for table in found.tables.values())
 
 
 @pytest.mark.slow
 def test_quick_reproduction_of_faces_and_scans(data_folder):
     data_folder("imm_faces")
     data_folder("haxby_vt")
-    sections = run.main(["--quick", "--only", "faces", "fmri"])
-    assert any(title.startswith("Faces: accuracy") for title in sections)
-    assert any(title.startswith("Haxby") for title in sections)
-
-
-def test_absent_data_are_said_to_be_absent(tmp_path, monkeypatch):
-    monkeypatch.setenv("VOXPRIOR_DATA", str(tmp_path))
-    sections = run.main(["--quick", "--only", "faces"])
-    assert "imm_faces" in sections["faces: left out"]
+    for step, start in ((faces.trials, "Faces: accuracy"), (fmri.haxby_pairs, "Haxby")):
+        assert next(iter(step(Run(quick=True)).tables)).startswith(start)
 
 
 def test_quick_race_of_stumps(capsys):

@@ -4,7 +4,7 @@ import pytest
 from benchmarks.speed import fields as speed
 
 from voxprior.papers.carmi2009 import arms
-from voxprior.papers.carmi2009 import run as carmi2009
+from voxprior.papers.frame import reproduce
 
 
 def test_published_numbers():
@@ -14,7 +14,8 @@ def test_published_numbers():
 
 @pytest.mark.slow
 def test_short_reproduction():
-    sections = carmi2009.main(["--quick"])
+    (found,) = reproduce(["carmi2009"], quick=True)
+    sections = {title: table.rows for title, table in found.part.tables.items()}
     two_out = next(rows for title, rows in sections.items() if title.startswith("Two-out"))
     assert [row["nodes / scans per class"] for row in two_out] == [
         "100 / 41",

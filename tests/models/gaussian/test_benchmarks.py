@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from benchmarks.speed import gaussian as speed
 
+from voxprior.papers.frame import Run
 from voxprior.papers.rao2017 import claims
 from voxprior.papers.rao2017 import run as rao2017
 
 
-def test_claims_run(tmp_path):
-    tables = rao2017.main(["--quick", "--out", str(tmp_path)])
-    assert (tmp_path / "evidence.png").exists()
+def test_claims_run():
+    found = rao2017.decisions(Run(quick=True))
+    tables = {title: table.rows for title, table in found.tables.items()}
     for row in tables["Reject: accuracy among the most confident"]:
         assert row["accuracy, 25% answered"] > row["accuracy, 100% answered"]
     before, after = tables["Prevalence: one patient in ten"]

@@ -1,23 +1,22 @@
-"""The benchmarks run, in their quick form, and the paper's claims hold on simulated subjects."""
+"""The benchmarks run, in their quick form, and sharing brings what it should."""
 
 import numpy as np
 import pytest
 from benchmarks.speed import sharing
 from scipy.io import savemat
 
+from voxprior.papers.frame import Run
 from voxprior.papers.palatucci2007 import fewshot, run
 from voxprior.simulate import time_courses
 
 
 @pytest.mark.slow
-def test_paper(tmp_path):
-    sections = run.main(["--quick", "--out", str(tmp_path)])
-    claims = sections["Claims, on simulated subjects"]
-    assert len(claims) == 4
-    assert all(row["all voxels"] == row["region"] == "holds" for row in claims)
-    assert {path.name for path in tmp_path.glob("*.png")} == {
-        "figure1.png", "figure2.png", "figure3.png"
-    }  # fmt: skip
+def test_paper():
+    found = run.simulated_subjects(Run(quick=True))
+    gains = [c.effect for c in found.claims if c.text == "feature sharing beats naive Bayes"]
+    assert len(gains) == 2
+    assert min(gains) > 0.1
+    assert [name[:7] for name in found.figures] == ["figure1", "figure2", "figure3"]
 
 
 def struct_array(records):
@@ -44,7 +43,7 @@ def test_original_files(tmp_path):
     subject = run.starplus(path)
     np.testing.assert_allclose(subject["all"][0], data.X)
     assert subject["roi"][1].n_voxels == 25
-    (row,) = run.bars([subject], repeats=2)
+    (row,) = run.bars([(1, subject)], repeats=2)
     assert 0 <= row["roi: both (as printed)"] <= 1
 
 

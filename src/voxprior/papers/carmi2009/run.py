@@ -1,20 +1,12 @@
-"""Reproduce the experiments of Carmi et al. 2009 on simulated and public data.
-
-python -m voxprior.papers.carmi2009.run [--data DIR] [--quick] [--only SECTION ...]
-
-Finished sections are kept in results.json of the folder --out, so that one can be run again without
-the others; results.md is written from them.
-"""
+"""The experiments of Carmi et al. 2009 on simulated and public data."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
 from functools import partial
 
 from voxprior.papers.carmi2009 import arms, chain, choices, scans
-from voxprior.papers.tables import machine, options, save
+from voxprior.papers.frame import Paper, Part, Run, Step, Table
 
 TWO_OUT = "Two-out at the report's sizes, classes that differ in connectivity only"
 PATTERNS = "Real patterns, pairs of classes, leave one run out, 100 nodes"
@@ -43,39 +35,21 @@ SECTIONS: dict[str, tuple[str, Callable[[bool], list[dict]]]] = {
 }
 
 
-def main(argv: list[str] | None = None) -> dict:
-    arguments = options(__doc__, argv, SECTIONS)
-    store = arguments.out and arguments.out / "results.json"
-    done = json.loads(store.read_text()) if store and store.exists() else {}
-    for name in arguments.only:
-        began = time.perf_counter()
-        try:
-            done[name] = SECTIONS[name][1](arguments.quick)
-        except FileNotFoundError as absent:
-            print(f"{name}: left out, {absent}", flush=True)
-        print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-        if store:
-            store.write_text(json.dumps(done, indent=1) + "\n")
-    sections = _tables(done)
-    if original := scans.original_files(arguments.quick):
-        sections["Picture against sentence: original files"] = original
-    note = (
-        f"Written by `python -m voxprior.papers.carmi2009.run`. {machine('numba')}. "
-        "Accuracies; what they mean is in README.md."
-    )
-    path = arguments.out and arguments.out / "results.md"
-    save(path, "Carmi et al. 2009, reproduced", sections, note)
-    return sections
+def _step(name: str) -> Step:
+    title, work = SECTIONS[name]
+    return Step(name, lambda run: Part({title: Table(work(run.quick))}))
 
 
-def _tables(done: dict[str, list[dict]]) -> dict:
-    """Rows of the finished sections under their titles, after the published numbers."""
-    sections: dict = {"Published": arms.published()}
-    for name, (title, _) in SECTIONS.items():
-        if name in done:
-            sections[title] = sections.get(title, []) + done[name]
-    return sections
+def _original(run: Run) -> Part:
+    title = "Picture against sentence: original files"
+    return Part({title: Table(scans.original_files(run.quick))})
 
 
-if __name__ == "__main__":
-    main()
+PAPER = Paper(
+    "Carmi et al. 2009",
+    [
+        Step("published", lambda run: Part({"Published": Table(arms.published())}), 0.01),
+        *map(_step, SECTIONS),
+        Step("original files", _original),
+    ],
+)

@@ -1,10 +1,7 @@
-"""Regenerate Tables 2 and 3 and Figures 6 and 7 on simulated maps, selection nested and leaky.
+"""Tables 2 and 3 and Figures 6 and 7 again on simulated maps, selection nested and leaky."""
 
-``python -m voxprior.papers.chen2005.run [--quick]``
-"""
-
-import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +16,10 @@ from voxprior.models.network.bits import pack, unpack
 from voxprior.models.network.latent import flip_changes
 from voxprior.models.network.stability import frequencies, permutation_null
 from voxprior.models.network.tree import Rules, clusters_by_voxel, jackknife_paths, search
-from voxprior.papers import tables
 from voxprior.papers.chen2005.comparators import COMPARATORS, predict
 from voxprior.papers.chen2005.data import Study, simulate
 from voxprior.papers.chen2005.folds import Choice, choose, probabilities
+from voxprior.papers.frame import Drawing, Paper, Part, Run, Step, Table, drawing
 from voxprior.papers.measure import measure
 from voxprior.report.pictures.network import draw_frequencies
 from voxprior.report.plots import roc
@@ -128,7 +125,7 @@ def compared(method: str, words, y, masks: list[np.ndarray], choices: list[Choic
     return labels
 
 
-def validation(study: Study, name: str, folder: Path | None) -> dict[str, object]:
+def validation(study: Study, name: str) -> tuple[dict[str, object], Drawing]:
     """Figure 7's frequencies, the clusters found, and the permutation null."""
     words, y = study.words, study.labels[name]
     path = search(words, y, 2, PRINTED)
@@ -138,13 +135,11 @@ def validation(study: Study, name: str, folder: Path | None) -> dict[str, object
     by_cluster = frequencies(paths, parents, clusters_by_voxel(path))
     pair = {1, 2} if name.endswith("Age") else {3, 4}
     null = permutation_null(words, y, 2, parents, path.scores, 1.0, 99, np.random.default_rng(0))
-    if folder is not None:
-        own = [i for i, v in enumerate(by_voxel.edges) if v in parents]
-        chart = draw_frequencies(
-            by_voxel.model_frequency, by_voxel.edge_frequency, by_voxel.selected, own, name
-        )
-        chart.savefig(folder / f"figure7_{name}.png", dpi=70)
-    return {
+    own = [i for i, v in enumerate(by_voxel.edges) if v in parents]
+    chart = draw_frequencies(
+        by_voxel.model_frequency, by_voxel.edge_frequency, by_voxel.selected, own, name
+    )
+    row = {
         "data": name,
         "gains": " ".join(f"{g:.1f}" for g in np.diff(path.scores)),
         "in planted clusters": " ".join(
@@ -157,23 +152,25 @@ def validation(study: Study, name: str, folder: Path | None) -> dict[str, object
         "edges": len(by_voxel.edges),
         "edges by cluster": len(by_cluster.edges),
     }
+    return row, drawing(chart, dpi=70)
 
 
-def figure_six(words, y, name: str, published, choices: Choices, folder) -> dict[str, object]:
+def figure_six(
+    words, y, name: str, published, choices: Choices
+) -> tuple[dict[str, object], Drawing]:
     """Aggregated ROC of five folds."""
     p = cross_validated(words, y, "CV(5)", choices.nested["CV(5)"], PRINTED)
     soft = cross_validated(words, y, "CV(5)", choices.validated["CV(5)"], DEFAULT, soft=True)
     optimistic = cross_validated(words, y, "CV(5)", choices.leaky, PRINTED)
-    if folder is not None:
-        curve = roc(y, np.column_stack([1 - p, p]), ["rest", name], positive=1)
-        curve.savefig(folder / f"figure6_{name}.png", dpi=70)
-    return {
+    curve = roc(y, np.column_stack([1 - p, p]), ["rest", name], positive=1)
+    row = {
         "data": name,
         "published": float(published.loc[("Figure 6", "AUC"), name]),
         "leaky": roc_auc_score(y, optimistic),
         "nested": roc_auc_score(y, p),
         "nested, our defaults": roc_auc_score(y, soft),
     }
+    return row, drawing(curve, dpi=70)
 
 
 def noise_control(words, n: int) -> dict[str, object]:
@@ -222,39 +219,49 @@ def incremental_cost(n: int, n_children: int = 50) -> dict[str, object]:
     }
 
 
-def main(argv: list[str] | None = None) -> None:
-    options = tables.options(__doc__, argv)
+def tissue_step(tissue: str, run: Run) -> Part:
+    """Everything on the two labels of one tissue."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     published = pd.read_csv(HERE / "published.csv", index_col=["table", "row"])
-    folder = options.out
-    folds = {"CV(2)": 2, "CV(5)": 5} if options.quick else FOLDS
-    began = time.perf_counter()
-    two, three, six, seven = [], [], [], []
-    for tissue in ("GM",) if options.quick else ("GM", "WM"):
-        study = simulate(tissue, options.quick)
-        for name, y in study.labels.items():
-            choices = select(study.words, y, folds)
-            two += table_two(study.words, y, name, published, choices)
-            three += table_three(study.words, y, name, published, choices)
-            six.append(figure_six(study.words, y, name, published, choices, folder))
-            seven.append(validation(study, name, folder))
-            print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-    sections = {
-        "Table 2: accuracy by number of folds": two,
-        "Table 3: leave-one-out accuracy on the selected variables": three,
-        "Figure 6: area under the ROC of five folds": six,
-        "Figure 7: jackknife frequencies, and the gains against chance": seven,
-        "Labels without any link to the maps": [noise_control(study.words, len(y))],
-        "Cost of a latent flip": [incremental_cost(n) for n in (20, 119)],
-    }
-    note = (
-        f"Simulated maps, {len(y)} subjects x {len(study.words):,} voxels. "
-        f"{tables.machine('numba')}. Took {time.perf_counter() - began:.0f} s."
-    )
-    tables.save(
-        options.out and options.out / "results.md", "Chen and Herskovits 2005", sections, note
+    folds = {"CV(2)": 2, "CV(5)": 5} if run.quick else FOLDS
+    study, found = simulate(tissue, run.quick), Part()
+    for name, y in run.each(study.labels.items()):
+        choices = select(study.words, y, folds)
+        six, roc_curve = figure_six(study.words, y, name, published, choices)
+        seven, chart = validation(study, name)
+        tables = {
+            TABLE_2: Table(table_two(study.words, y, name, published, choices)),
+            TABLE_3: Table(table_three(study.words, y, name, published, choices)),
+            FIGURE_6: Table([six]),
+            FIGURE_7: Table([seven]),
+        }
+        figures = {f"figure6_{name}": roc_curve, f"figure7_{name}": chart}
+        found.join(Part(tables, figures))
+    return found
+
+
+def controls(run: Run) -> Part:
+    """Labels without a link to the maps, and what a latent flip costs."""
+    study = simulate("WM", run.quick)
+    noise = noise_control(study.words, len(next(iter(study.labels.values()))))
+    cost = [incremental_cost(n) for n in (20, 119)]
+    return Part(
+        {
+            "Labels without any link to the maps": Table([noise]),
+            "Cost of a latent flip": Table(cost),
+        }
     )
 
 
-if __name__ == "__main__":
-    main()
+TABLE_2 = "Table 2: accuracy by number of folds"
+TABLE_3 = "Table 3: leave-one-out accuracy on the selected variables"
+FIGURE_6 = "Figure 6: area under the ROC of five folds"
+FIGURE_7 = "Figure 7: jackknife frequencies, and the gains against chance"
+PAPER = Paper(
+    "Chen and Herskovits 2005",
+    [
+        Step("gray matter", partial(tissue_step, "GM"), 2.0),
+        Step("white matter", partial(tissue_step, "WM"), 2.0),
+        Step("controls", controls, 0.5),
+    ],
+)

@@ -1,14 +1,12 @@
 """Feature sharing from handfuls of examples: the paper's experiments, beside today's peers.
 
-``python -m voxprior.papers.palatucci2007.run [--data DIR] [--quick] [--figures DIR]``
-
 Simulated subjects follow the picture-against-sentence experiment: about 5,000 voxels, 16 images a
 trial, 20 trials per class, a few responding regions, noise smooth in space and unequal over voxels.
-``--data`` adds the original StarPlus files (``data-starplus-*-v7.mat``) where a user has them.
+The original StarPlus files (``data-starplus-*-v7.mat``) are added where a user has them.
 """
 
 import itertools
-from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,12 @@ from sklearn.svm import LinearSVC
 
 from voxprior import FeatureSharingNB, VoxelSpace
 from voxprior.models.sharing import TimeAverage
-from voxprior.papers import datasets, tables
+from voxprior.papers import datasets
+from voxprior.papers.claims import Claim, paired
+from voxprior.papers.frame import Drawing, Paper, Part, Run, Step, Table, drawing
 from voxprior.papers.palatucci2007.protocol import Models, Scores, compare, interval
 from voxprior.simulate import time_courses
 
-HERE = Path(__file__).parent
 SUBJECT = {
     "amplitude": 0.6,
     "noise_spread": 0.5,
@@ -81,21 +80,20 @@ def starplus(path: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def bars(subjects: list[dict], repeats: int) -> list[dict]:
-    """Figures 2 and 3: accuracies by subject with two examples per class."""
+def bars(subjects: Iterable[tuple[int, dict]], repeats: int) -> list[dict]:
+    """Figures 2 and 3: accuracies of numbered subjects with two examples per class."""
     rows = []
-    for number, subject in enumerate(subjects, start=1):
+    for number, subject in subjects:
         row: dict[str, Any] = {"subject": number}
         for part in ("all", "roi"):
             X, space = subject[part]
-            chosen = {name: variants(space)[name] for name in list(variants(space))}
-            found = compare(X, subject["y"], chosen, 2, repeats, seed=number)
+            found = compare(X, subject["y"], variants(space), 2, repeats, seed=number)
             row |= {f"{part}: {name}": result.accuracy for name, result in found.items()}
         rows.append(row)
     return rows
 
 
-def by_examples(subjects: list[dict], part: str, counts: list[int], repeats: int) -> list[dict]:
+def by_examples(subjects: Iterable[dict], part: str, counts: list[int], repeats: int) -> list[dict]:
     """Accuracy and log-loss of everybody for N examples per class, averaged over subjects."""
     found: dict[tuple[str, int], list[Scores]] = {}
     for number, subject in enumerate(subjects, start=1):
@@ -134,39 +132,46 @@ def haxby_subjects(n_pairs: int | None) -> list[dict]:
     return subjects
 
 
-def claims(rows: list[dict]) -> list[dict]:
-    """The paper's four claims, tested on the bars."""
-    mean = {
-        (part, name): np.array([row[f"{part}: {name}"] for row in rows])
-        for part in ("all", "roi")
-        for name in ("none (naive Bayes)", "mean", "variance", "both (as printed)")
-    }
-    parts = ("all", "roi")
-    none, both = "none (naive Bayes)", "both (as printed)"
-    gain = {part: (mean[part, both] - mean[part, none]).mean() for part in parts}
-    by_variance = {part: (mean[part, "variance"] - mean[part, none]).mean() for part in parts}
-    by_mean = {part: (mean[part, "mean"] - mean[part, none]).mean() for part in parts}
-    error = {part: mean[part, both].std(ddof=1) / np.sqrt(len(rows)) for part in parts}
-    tests = {
-        "naive Bayes is near chance (mean below .6)": [mean[p, none].mean() < 0.6 for p in parts],
-        "feature sharing is clearly better (+.1 or more)": [gain[p] > 0.1 for p in parts],
-        "sharing both is best, to a standard error": [
-            mean[p, both].mean() + error[p]
-            >= max(mean[p, name].mean() for name in (none, "mean", "variance"))
-            for p in parts
-        ],
-        "variance sharing is the larger part of the gain": [
-            by_variance[p] > by_mean[p] for p in parts
-        ],
-    }
+def claims(rows: list[dict], subjects: str, differs: str) -> list[Claim]:
+    """What the paper claims of figures 2 and 3, paired over subjects, in both sets of voxels."""
+    found = []
+    for part, voxels in PARTS.items():
+        none, mean, variance, both = (
+            np.array([row[f"{part}: {name}"] for row in rows])
+            for name in ("none (naive Bayes)", "mean", "variance", "both (as printed)")
+        )
+        data, figure = f"{len(rows)} {subjects}, {voxels}", "Fig. 2" if part == "all" else "Fig. 3"
+        tests = {
+            "naive Bayes is near chance (accuracy within .4 to .6)": (none, 0.4, 0.6, figure),
+            "feature sharing beats naive Bayes": (paired(both, none), 0.0, np.inf, figure),
+            "sharing both beats sharing variances alone": (
+                paired(both, variance), 0.0, np.inf, "text: sharing both is best"
+            ),
+            "sharing both beats sharing means alone": (
+                paired(both, mean), 0.0, np.inf, "text: sharing both is best"
+            ),
+            "variances bring more of the gain than means": (
+                paired(variance, mean), 0.0, np.inf, "text: the larger part"
+            ),
+        }  # fmt: skip
+        found += [
+            Claim(text, effects, data, published, differs, above, below)
+            for text, (effects, above, below, published) in tests.items()
+        ]
+    gains = [
+        np.array([row[f"{part}: both (as printed)"] - row[f"{part}: none (naive Bayes)"]
+                  for row in rows])
+        for part in PARTS
+    ]  # fmt: skip
+    text = "feature sharing gains more in the region than in all voxels"
+    effects = paired(gains[1], gains[0])
     return [
-        {"claim": claim, "all voxels": _holds(held[0]), "region": _holds(held[1])}
-        for claim, held in tests.items()
+        *found,
+        Claim(text, effects, f"{len(rows)} {subjects}", "Fig. 3 beside Fig. 2", differs),
     ]
 
 
-def _holds(value: Any) -> str:
-    return "holds" if value else "FAILS"
+PARTS = {"all": "all voxels", "roi": "region"}
 
 
 def summary(rows: list[dict]) -> list[dict]:
@@ -178,73 +183,83 @@ def summary(rows: list[dict]) -> list[dict]:
     ]
 
 
-def draw(subjects: list[dict], rows: list[dict], folder: Path) -> None:
-    """Figures 1 to 3 as PNG files."""
+def draw(subject: dict, rows: list[dict]) -> dict[str, Drawing]:
+    """Figures 1 to 3."""
     from voxprior.report.pictures.sharing import accuracy_bars, neighboring_courses
 
-    folder.mkdir(parents=True, exist_ok=True)
-    X, space = subjects[0]["roi"]
-    course = X[subjects[0]["y"] == subjects[0]["y"][0]].mean(axis=0).reshape(-1, space.n_voxels)
-    figure = neighboring_courses(course, space.adjacency(), t_r=0.5)
-    figure.savefig(folder / "figure1.png")
+    X, space = subject["roi"]
+    course = X[subject["y"] == subject["y"][0]].mean(axis=0).reshape(-1, space.n_voxels)
+    courses = neighboring_courses(course, space.adjacency(), t_r=0.5)
+    figures = {"figure1_neighbouring_voxels": drawing(courses, FIGURE_1)}
     for part, number in (("all", 2), ("roi", 3)):
         shown = {
             name: [row[f"{part}: {name}"] for row in rows]
             for name in ("none (naive Bayes)", "both (as printed)", "voxprior defaults")
         }
-        title = "all voxels" if part == "all" else "region of interest"
-        accuracy_bars(shown, title=title).savefig(folder / f"figure{number}.png")
+        bars_ = accuracy_bars(shown, title=PARTS[part])
+        figures[f"figure{number}_{PARTS[part].replace(' ', '_')}"] = drawing(bars_, FIGURE_2_3)
+    return figures
 
 
-def experiments(options: Namespace) -> tuple[dict[str, Any], list[dict], list[dict]]:
-    """All sections, with the subjects and rows that the figures need."""
-    quick = options.quick
-    shape, repeats = ((12, 12, 7), 3) if quick else ((22, 22, 10), 10)
-    subjects = [simulated(seed, shape) for seed in range(4 if quick else 13)]
-    rows = bars(subjects, repeats)
-    sections: dict[str, Any] = {
-        "Claims, on simulated subjects": claims(rows),
-        "Figures 2 and 3, means over simulated subjects": summary(rows),
-        "Figures 2 and 3, by simulated subject": rows,
+FIGURE_1 = (
+    "Published: time courses of neighbouring voxels of a StarPlus subject, alike in shape. Here a "
+    "simulated subject, whose neighbours are alike because it was made so."
+)
+FIGURE_2_3 = (
+    "Published: bars of 13 StarPlus subjects for naive Bayes and feature sharing; their heights "
+    "cannot be recovered. Here simulated subjects, with our defaults as a third bar."
+)
+SIMULATED = "subjects are simulated; their noise is unequal over voxels"
+
+
+def simulated_subjects(run: Run) -> Part:
+    """Figures 1 to 3, the ablation, and the claims, on simulated subjects."""
+    shape, repeats = ((12, 12, 7), 3) if run.quick else ((22, 22, 10), 10)
+    subjects = [simulated(seed, shape) for seed in range(4 if run.quick else 13)]
+    rows = [row for subject in run.each(enumerate(subjects, 1)) for row in bars([subject], repeats)]
+    tables = {
+        "Figures 2 and 3, means over simulated subjects": Table(summary(rows), SIMULATED),
+        "Figures 2 and 3, by simulated subject": Table(rows),
     }
-    counts = [2, 5] if quick else [2, 3, 4, 5, 6, 8, 10]
-    few = subjects[: 2 if quick else 6]
-    head = "accuracy / log-loss / stated confidence for N examples per class"
-    sections[f"Simulated region, {head}"] = by_examples(few, "roi", counts, repeats)
-    try:
-        real = haxby_subjects(2 if quick else None)
-    except FileNotFoundError as missing:
-        sections["Haxby blocks"] = f"Not run: {missing}"
-    else:
-        counts = [2, 4] if quick else [2, 3, 4, 5, 6]
-        sections[
-            f"Haxby blocks (T = 9), 28 pairs, {head.replace('examples per class', 'runs')}"
-        ] = by_examples(real, "all", counts, repeats)
-    if files := datasets.starplus_files():
-        original = bars([starplus(path) for path in files], repeats)
-        sections["Claims, on StarPlus"] = claims(original)
-        sections["Figures 2 and 3, by StarPlus subject"] = original
-    return sections, subjects, rows
+    figures = draw(subjects[0], rows)
+    return Part(tables, figures, claims(rows, "simulated subjects", SIMULATED))
 
 
-def main(argv: list[str] | None = None) -> dict[str, Any]:
-    """Write the tables; stop with an error if a claim fails on the simulated subjects."""
-    options = tables.options(__doc__, argv)
-    sections, subjects, rows = experiments(options)
-    tables.save(
-        options.out and options.out / "results.md",
-        "Palatucci & Mitchell 2007",
-        sections,
-        tables.machine(),
-    )
-    if options.out is not None:
-        draw(subjects, rows, options.out)
-    failed = [row["claim"] for row in sections["Claims, on simulated subjects"]
-              if "FAILS" in row.values()]  # fmt: skip
-    if failed:
-        raise SystemExit("claims that failed: " + "; ".join(failed))
-    return sections
+HEAD = "accuracy / log-loss / stated confidence for N"
 
 
-if __name__ == "__main__":
-    main()
+def more_examples(run: Run) -> Part:
+    """Beside today's peers, with more examples, in the region of simulated subjects."""
+    shape, repeats = ((12, 12, 7), 3) if run.quick else ((22, 22, 10), 10)
+    counts = [2, 5] if run.quick else [2, 3, 4, 5, 6, 8, 10]
+    subjects = [simulated(seed, shape) for seed in range(2 if run.quick else 6)]
+    rows = by_examples(run.each(subjects), "roi", counts, repeats)
+    return Part({f"Simulated region, {HEAD} examples per class": Table(rows)})
+
+
+def haxby_blocks(run: Run) -> Part:
+    """The same on Haxby's blocks, whole runs split."""
+    subjects = haxby_subjects(2 if run.quick else None)
+    counts, repeats = ([2, 4], 3) if run.quick else ([2, 3, 4, 5, 6], 10)
+    rows = by_examples(run.each(subjects), "all", counts, repeats)
+    return Part({f"Haxby blocks (T = 9), {len(subjects)} pairs, {HEAD} runs": Table(rows)})
+
+
+def starplus_subjects(run: Run) -> Part:
+    """The paper's own subjects, where a user has them."""
+    files = datasets.starplus_files()
+    subjects = (starplus(path) for path in run.each(files))
+    rows = bars(enumerate(subjects, 1), 3 if run.quick else 10)
+    tables = {"Figures 2 and 3, by StarPlus subject": Table(rows)}
+    return Part(tables, {}, claims(rows, "StarPlus subjects", "six of the 13 subjects are public"))
+
+
+PAPER = Paper(
+    "Palatucci & Mitchell 2007",
+    [
+        Step("simulated subjects", simulated_subjects, 5.0),
+        Step("more examples", more_examples, 3.0),
+        Step("Haxby", haxby_blocks, 4.0),
+        Step("StarPlus", starplus_subjects, 0.1),
+    ],
+)

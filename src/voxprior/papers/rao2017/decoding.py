@@ -68,5 +68,4 @@ def table(sets: list[datasets.Patterns], names: list[str] | None = None) -> list
             "method": name.strip(), "accuracy": float((p.argmax(axis=1) == codes).mean()),
             "log-loss": float(log_loss(codes, p)), "calibration error": calibration_error(p, codes),
         })  # fmt: skip
-        print(rows[-1], flush=True)
     return rows

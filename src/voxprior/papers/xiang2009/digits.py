@@ -6,7 +6,6 @@ are those of a Bonferroni-corrected t-test between the noiseless images.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from voxprior import VoxelSpace
 from voxprior.papers.datasets import folder
+from voxprior.papers.frame import Drawing, Part, Run, Table, drawing
 from voxprior.papers.xiang2009.arms import arms, mean_sd
 from voxprior.papers.xiang2009.rivals import RIVALS, t_map
 
@@ -37,15 +37,14 @@ class Setting(NamedTuple):
     n_realizations: int
 
 
-def settings() -> dict[str, Setting]:
+def small_digits() -> Setting:
     small = load_digits()
-    found = {"8 x 8": Setting(small.images / 16, small.target, 0.7, (1.0, 4.0), 200, 100)}
-    try:
-        with np.load(folder("optdigits") / "optdigits_orig_tra.npz") as data:
-            found["32 x 32"] = Setting(data["X"].astype(float), data["y"], 2.0, (4.0, 2.0), 800, 10)
-    except FileNotFoundError as absent:
-        print(f"32 x 32 digits left out: {absent}")
-    return found
+    return Setting(small.images / 16, small.target, 0.7, (1.0, 4.0), 200, 100)
+
+
+def large_digits() -> Setting:
+    with np.load(folder("optdigits") / "optdigits_orig_tra.npz") as data:
+        return Setting(data["X"].astype(float), data["y"], 2.0, (4.0, 2.0), 800, 10)
 
 
 def composites(setting: Setting, n: int, swapped: bool, rng) -> NDArray:
@@ -145,18 +144,24 @@ def keep(results, name, smoothing, truth, score, importance=None, stages=None) -
         kept.stages.append(stages)
 
 
-def run(quick: bool, figures: Path) -> dict:
-    sections, drawn = {}, {}
-    for size, setting in list(settings().items())[: 1 if quick else None]:
-        if quick:
-            setting = setting._replace(n_iterations=10, n_realizations=1)
-        for kind in ("Gaussian", "Poisson", "correlated")[: 1 if quick else 3]:
-            results = compare(setting, kind)
-            drawn[f"{size}, {kind}"] = results
-            title = f"Digits {size}, {kind} noise, {setting.n_realizations} realisations"
-            sections[title] = [table_row(name, scores) for name, scores in results.items()]
-    draw_curves(drawn, figures / "digits.png")
-    return sections
+def small(run: Run) -> Part:
+    return experiment("8 x 8", small_digits(), run)
+
+
+def large(run: Run) -> Part:
+    return experiment("32 x 32", large_digits(), run)
+
+
+def experiment(size: str, setting: Setting, run: Run) -> Part:
+    """All methods under three kinds of noise."""
+    tables, drawn = {}, {}
+    if run.quick:
+        setting = setting._replace(n_iterations=10, n_realizations=1)
+    for kind in run.each(("Gaussian", "Poisson", "correlated")[: 1 if run.quick else 3]):
+        drawn[kind] = compare(setting, kind)
+        title = f"Digits {size}, {kind} noise, {setting.n_realizations} realisations"
+        tables[title] = Table([table_row(name, scores) for name, scores in drawn[kind].items()])
+    return Part(tables, {f"figure4_digits_{size.replace(' ', '')}": draw_curves(drawn)})
 
 
 def table_row(name: str, scores: Scores) -> dict:
@@ -169,15 +174,17 @@ def table_row(name: str, scores: Scores) -> dict:
     return row
 
 
-def draw_curves(drawn: dict, path: Path) -> None:
+def draw_curves(drawn: dict[str, dict[str, Scores]]) -> Drawing:
+    """Precision against recall of the pixels, by kind of noise."""
     from matplotlib.figure import Figure
 
     shown = ["AdaBoost (λ = 0)", "SRB, exact step (7)", "SRB, λ = 10, same r", *RIVALS]
-    figure = Figure(figsize=(3.4 * max(len(drawn) // 2, 1), 6), layout="constrained")
-    axes = np.ravel(figure.subplots(2, max(-(-len(drawn) // 2), 1)))
-    for axis, (title, results) in zip(axes, drawn.items()):
+    figure = Figure(figsize=(3.8 * len(drawn), 3.6), layout="constrained")
+    for axis, (title, results) in zip(
+        figure.subplots(1, len(drawn), squeeze=False)[0], drawn.items()
+    ):
         for name in shown:
             axis.plot(RECALLS, np.mean(results[name].curves, axis=0), label=name, lw=1.3)
         axis.set(title=title, xlabel="recall", ylabel="precision", ylim=(0, 1.02))
-    axes[0].legend(fontsize=6)
-    figure.savefig(path, dpi=110)
+    axis.legend(fontsize=6)
+    return drawing(figure)

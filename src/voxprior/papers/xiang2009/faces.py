@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from voxprior import VoxelSpace
 from voxprior.papers.datasets import folder
+from voxprior.papers.frame import Drawing, Part, Run, Table, drawing
 from voxprior.papers.xiang2009.arms import arms, mean_sd
 
 HALF_WINDOW = 7
@@ -90,26 +90,28 @@ def trial(faces: Faces, space: VoxelSpace, methods: dict, rng, one_per_person=Tr
     return accuracy, maps
 
 
-def run(quick: bool, figures: Path) -> dict:
+def trials(run: Run) -> Part:
     faces = load()
-    n_trials = 2 if quick else 100
+    n_trials = 2 if run.quick else 100
     space = VoxelSpace.from_coordinates(faces.points[faces.kind == 1].mean(axis=0))
-    methods = arms(regularization=0.1, radius=10.0, n_iterations=10 if quick else 100)
-    if quick:
+    methods = arms(regularization=0.1, radius=10.0, n_iterations=10 if run.quick else 100)
+    if run.quick:
         methods = dict(list(methods.items())[:2])
     results = {}
-    for name, options in {
-        "one image per person": {},
-        "several images per person (leaky)": {"one_per_person": False},
-        "labels shuffled": {"shuffled": True},
-    }.items():
+    for name, options in run.each(DESIGNS.items()):
         rng = np.random.default_rng(0)
         results[name] = [trial(faces, space, methods, rng, **options) for _ in range(n_trials)]
-    draw_maps(results, space, figures / "faces.png")
-    return {
-        f"Faces: accuracy, {n_trials} trials of 7 men and 7 women": accuracy_table(results),
-        "Faces: share of the importance at the 16 eye landmarks of 58 (.276)": eye_table(results),
-    }
+    accuracy = f"Faces: accuracy, {n_trials} trials of 7 men and 7 women"
+    eyes = "Faces: share of the importance at the 16 eye landmarks of 58 (.276)"
+    tables = {accuracy: Table(accuracy_table(results)), eyes: Table(eye_table(results))}
+    return Part(tables, {"figure3_faces": draw_maps(results, space)})
+
+
+DESIGNS: dict[str, dict[str, bool]] = {
+    "one image per person": {},
+    "several images per person (leaky)": {"one_per_person": False},
+    "labels shuffled": {"shuffled": True},
+}
 
 
 def accuracy_table(results) -> list[dict]:
@@ -144,7 +146,7 @@ def eye_table(results) -> list[dict]:
     return rows
 
 
-def draw_maps(results, space: VoxelSpace, path: Path) -> None:
+def draw_maps(results, space: VoxelSpace) -> Drawing:
     """Importance over the mean face, true and shuffled labels below each other."""
     from matplotlib.figure import Figure
 
@@ -160,4 +162,4 @@ def draw_maps(results, space: VoxelSpace, path: Path) -> None:
             axis.scatter(x, y, s=1, c="0.3")
             axis.set(title=f"{method}\n{name}", xticks=[], yticks=[], aspect="equal")
             axis.title.set_fontsize(7)
-    figure.savefig(path, dpi=110)
+    return drawing(figure)

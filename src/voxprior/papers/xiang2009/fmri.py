@@ -6,24 +6,28 @@ The movie data were never published. The simulation has their size: 14 subjects,
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 from sklearn.svm import SVC
 
 from voxprior.papers.datasets import haxby_vt, standardize_by
+from voxprior.papers.frame import Part, Run, Table
 from voxprior.papers.xiang2009.arms import arms, mean_sd, morans_i
 from voxprior.simulate import blobs
 
 
-def run(quick: bool, figures: Path) -> dict:
-    sections = {"Movie-like simulation: 14 subjects, 26 + 18 volumes, 10 groups": movie(quick)}
-    for volumes in (False,) if quick else (False, True):
+def movie_like(run: Run) -> Part:
+    title = "Movie-like simulation: 14 subjects, 26 + 18 volumes, 10 groups"
+    return Part({title: Table(movie(run.quick))})
+
+
+def haxby_pairs(run: Run) -> Part:
+    tables = {}
+    for volumes in run.each([False] if run.quick else [False, True]):
         what = "volumes" if volumes else "block means"
         title = f"Haxby subject 1, face against each other category, {what}, leave one run out"
-        sections[title] = haxby(volumes, quick)
-    return sections
+        tables[title] = Table(haxby(volumes, run.quick))
+    return Part(tables)
 
 
 def subject(seed: int, shape):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from sklearn.metrics import average_precision_score
 
@@ -11,22 +9,26 @@ from voxprior import SpatialBoostingClassifier, VoxelSpace
 from voxprior.models.boosting.coordinate_descent import Settings, boost
 from voxprior.models.boosting.penalty import make_penalty
 from voxprior.models.boosting.stumps import presort
+from voxprior.papers.frame import Drawing, Part, Run, Table, drawing
 from voxprior.papers.measure import measure
 from voxprior.papers.xiang2009.arms import mean_sd, morans_i
 from voxprior.simulate import blobs
 
 
-def run(quick: bool, figures: Path) -> dict:
-    return {
-        "Eigenvalues of K on a 20 x 20 grid, r = 2 (Figure 1: figures/eigenmaps.png)": eigenmaps(
-            figures / "eigenmaps.png"
-        ),
-        "Larger μ, simulated blobs on 20 x 20, 15 scans per class": multiples(1 if quick else 20),
-        "An iteration with λ > 0 over one with λ = 0, 100 samples": cost(quick),
-    }
+def properties(run: Run) -> Part:
+    values, maps = eigenmaps()
+    blobs_title = "Larger μ, simulated blobs on 20 x 20, 15 scans per class"
+    return Part(
+        {
+            "Eigenvalues of K on a 20 x 20 grid, r = 2": Table(values),
+            blobs_title: Table(multiples(1 if run.quick else 20)),
+            "An iteration with λ > 0 over one with λ = 0, 100 samples": Table(cost(run.quick)),
+        },
+        {"figure1_cheapest_maps": maps},
+    )
 
 
-def eigenmaps(path: Path) -> list[dict]:
+def eigenmaps() -> tuple[list[dict], Drawing]:
     """The six maps of least penalty: slow waves that vanish at the border."""
     from matplotlib.figure import Figure
 
@@ -40,10 +42,9 @@ def eigenmaps(path: Path) -> list[dict]:
     for axis, value, vector in zip(figure.subplots(1, 6), values, vectors.T):
         axis.imshow(vector.reshape(side, side), cmap="RdBu_r")
         axis.set(title=f"{value:.2f}", xticks=[], yticks=[])
-    figure.savefig(path, dpi=110)
-    return [
-        {f"{k + 1}": float(value) for k, value in enumerate(values[:6])} | {"largest": values[-1]}
-    ]
+    row = {f"{k + 1}": float(value) for k, value in enumerate(values[:6])}
+    caption = "Published: eigenvectors of a kernel on a square; here of K on 20 x 20, r = 2."
+    return [row | {"largest": values[-1]}], drawing(figure, caption)
 
 
 def multiples(n_draws: int) -> list[dict]:

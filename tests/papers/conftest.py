@@ -1,0 +1,5 @@
+"""A way to run commands in this process."""
+
+from tests.cli.conftest import refused, run
+
+__all__ = ["refused", "run"]

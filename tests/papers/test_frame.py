@@ -1,0 +1,143 @@
+"""Papers run as steps, are joined, and end in one page; absent data are named."""
+
+import os
+
+import pytest
+from matplotlib.figure import Figure
+
+from voxprior.papers import datasets, frame, page
+from voxprior.papers.claims import Claim
+from voxprior.papers.frame import Paper, Part, Run, Step, Table, drawing
+
+
+def first(run):
+    for _ in run.each(range(3)):
+        pass
+    claim = Claim("A beats <b>B</b>", [1.0, 1.1, 1.2, 0.9, 1.0], "five", "p. 1", "all")
+    rows = [{"method": "A", "score": 0.12345, "note": None}]
+    return Part({"Scores": Table(rows, "fewer scans")}, {"figure1_a_map": picture()}, [claim])
+
+
+def second(run):
+    refuted = Claim("C is best", [-1.0, -1.1, -1.2, -0.9, -1.0], "five")
+    return Part({"Scores": Table([{"method": "C", "score": 1.0, "note": "x"}])}, {}, [refuted])
+
+
+def third(run):
+    return Part({"Faces": Table([{"n": len(list(datasets.folder("imm_faces").iterdir()))}])})
+
+
+def picture():
+    return drawing(Figure(figsize=(1, 1)), "Published: nothing. Here: nothing.")
+
+
+@pytest.fixture
+def papers(monkeypatch):
+    steps = [Step("first", first, 2.0), Step("second", second), Step("third", third)]
+    known = {"smith1999": Paper("Smith 1999", steps), "doe2001": Paper("Doe 2001", steps[1:2])}
+    monkeypatch.setattr(frame, "load", known.__getitem__)
+    monkeypatch.setattr(frame, "names", lambda: {name: p.title for name, p in known.items()})
+
+
+@pytest.fixture
+def no_data(monkeypatch):
+    monkeypatch.delenv("VOXPRIOR_DATA", raising=False)
+
+
+def test_steps_are_joined_in_order(papers, no_data, capsys):
+    (found,) = frame.reproduce(["smith1999"], quick=True)
+    assert [row["method"] for row in found.part.tables["Scores"].rows] == ["A", "C"]
+    assert found.part.tables["Scores"].differs == "fewer scans"
+    assert [claim.verdict.value for claim in found.part.claims] == ["holds", "refuted"]
+    told = capsys.readouterr().err
+    assert "smith1999: first" in told
+    assert "left" in told
+
+
+def test_absent_data_are_named_with_where_to_get_them(papers, no_data, tmp_path):
+    (found,) = frame.reproduce(["smith1999"])
+    text = found.part.tables["Left out: third"].rows
+    assert "VOXPRIOR_DATA is not set" in text
+    assert "IMM face database" in text
+    (tmp_path / "imm_faces").mkdir()
+    with datasets.looking_in(tmp_path):
+        (found,) = frame.reproduce(["smith1999"])
+    assert found.part.tables["Faces"].rows == [{"n": 0}]
+    assert "VOXPRIOR_DATA" not in os.environ
+
+
+def test_the_place_of_data_is_put_back(monkeypatch, tmp_path):
+    monkeypatch.setenv("VOXPRIOR_DATA", "before")
+    with datasets.looking_in(None):
+        assert os.environ["VOXPRIOR_DATA"] == "before"
+    with pytest.raises(datasets.DataAbsentError, match="StarPlus"), datasets.looking_in(tmp_path):
+        datasets.starplus_files()
+    assert os.environ["VOXPRIOR_DATA"] == "before"
+
+
+def test_markdown_has_claims_tables_and_figures(papers, no_data, tmp_path):
+    (found,) = frame.reproduce(["smith1999"], quick=True)
+    page.write(found, tmp_path)
+    text = (tmp_path / "results.md").read_text()
+    assert page.QUICK in text
+    assert "| A | 0.123 | - |" in text
+    assert "![Figure 1: a map](figure1_a_map.png)" in text
+    assert "| REFUTED |" in text
+    assert (tmp_path / "figure1_a_map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_page_has_every_claim_of_every_paper(papers, no_data):
+    found = frame.reproduce(["smith1999", "doe2001"])
+    assert page.count(found) == "3 claims: 1 holds, 0 undecided, 2 refuted."
+    html = page.page(found)
+    assert html.count('class="refuted"') == 2
+    assert "A beats &lt;b&gt;B&lt;/b&gt;" in html
+    assert "data:image/png;base64," in html
+    assert "IMM face database" in html
+    assert "http" not in html.replace("http-equiv", "")  # nothing is fetched
+    assert page.QUICK not in html
+    text = page.claims_in_markdown(found)
+    assert text.index("## Smith 1999") < text.index("## Doe 2001")
+    assert text.count("REFUTED") == 2
+
+
+def test_a_paper_without_claims_says_so():
+    found = [frame.Reproduction("doe2001", "Doe 2001", False, Part())]
+    assert "No claim was tested." in page.page(found)
+    assert "No claim was tested." in page.claims_in_markdown(found)
+
+
+def test_command_writes_where_it_is_told(run, papers, no_data, tmp_path):
+    result = run("reproduce", "all", "--quick", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    names = {str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*.*")}
+    assert names == {
+        "index.html", "claims.md", "manifest.json", "smith1999/results.md",
+        "smith1999/figure1_a_map.png", "doe2001/results.md",
+    }  # fmt: skip
+    assert "3 claims" in result.output
+
+
+def test_without_a_folder_nothing_is_written(run, papers, no_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("reproduce", "doe2001")
+    assert result.exit_code == 0, result.output
+    assert "| C is best |" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_somebody_elses_folder_is_refused(refused, papers, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert "is not empty" in refused("reproduce", "doe2001", "--out", tmp_path)
+
+
+def test_bad_input_is_one_line(refused, papers, tmp_path):
+    assert "one of smith1999, doe2001, or all" in refused("reproduce", "jones2001")
+    text = refused("reproduce", "smith1999", "--data", tmp_path / "no")
+    assert "no such folder" in text
+    assert "--data" in text
+
+
+def test_durations_and_runs():
+    assert [frame.in_words(s) for s in (3.4, 99, 101, 3600)] == ["3 s", "99 s", "2 min", "60 min"]
+    assert list(Run(quick=True).each("ab")) == ["a", "b"]
