@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from voxprior import RandomFieldClassifier
 from voxprior.models.fields.nodes import (
     MARGINALS,
     best_features,
@@ -132,3 +133,25 @@ def test_errors_say_what_to_do():
         mutual_information_score(FEATURE, np.array([0, 0, 0, 0, 0, 1]))
     with pytest.raises(ValueError, match="marginal is not known"):
         mutual_information_score(FEATURE, CODES, "other")
+
+
+def test_signed_correlation_is_the_printed_rule(rng):
+    """(A.4) and (A.5): ρ̂ by its sums with y = ±1, and only features above ρ_Th."""
+    X = rng.normal(size=(15, 40))
+    X[:, 3] = 2.5
+    codes = rng.permutation(np.repeat([0, 1], [7, 8]))
+    y, k = 2.0 * codes - 1, len(codes)
+    rho = np.zeros(40)
+    for i in np.delete(np.arange(40), 3):
+        x = X[:, i]
+        above = k * (x * y).sum() - x.sum() * y.sum()
+        spread = (k * (x**2).sum() - x.sum() ** 2) * (k * (y**2).sum() - y.sum() ** 2)
+        rho[i] = above / np.sqrt(spread)
+    score = rank_features(X, codes, "signed_correlation")
+    np.testing.assert_allclose(score, rho, rtol=1e-9, atol=1e-12)
+    model = RandomFieldClassifier(
+        None, ranking="signed_correlation", min_score=0.2, temperature=1.0, gamma=1.0
+    ).fit(X, codes)
+    np.testing.assert_array_equal(model.nodes_, np.flatnonzero(rho >= 0.2))
+    with pytest.raises(ValueError, match="two classes"):
+        rank_features(X, np.arange(15) % 3, "signed_correlation")

@@ -11,9 +11,9 @@ milliseconds. A stream is a dict of arrays, so that it can be saved with the mod
     β_{j+1} = (I − D_j G(j)ᵀ) β_j + D_j x(j)                                       (1.26)
     σ_new = ((k−1) σ_old + Σ_j (x(j) − βᵀ_new G(j))²) / (k + k_test − 1)           (1.27)
 
-with D_j = d K_j, K_j the Kalman gain with P carried over and d in (0, 1] a damping. With d = 1 the
-adapted coefficients of a plain field are those of a fit to its training scans and the new ones
-together.
+with D_j = d K_j, K_j the Kalman gain with P carried over (and moved in time before each scan, where
+coefficients move) and d in (0, 1] a damping. With d = 1 the adapted coefficients of a plain field
+are those of a fit to its training scans and the new ones together.
 
 * ``literal``   every class absorbs every scan, as printed. When training and new scans together are
   fewer than the nodes this does harm: the wrong class learns to predict the scan too.
@@ -67,6 +67,13 @@ def stream_needs(parameters: Mapping[str, Any]) -> list[str]:
     if parameters["mode"] == "each" and parameters["solver"] == "kalman":
         needs.append("solver='auto' (only the compiled filter goes on from where it stood)")
     return needs
+
+
+def can_stream(model: Any) -> bool:
+    """Whether fitting scan by scan can equal fitting at once; says why not."""
+    if needs := stream_needs(vars(model)):
+        raise AttributeError(f"partial_fit needs {'; '.join(needs)}.")
+    return True
 
 
 def empty_stream(n_nodes: int, n_classes: int, training: Training) -> Stream:
@@ -173,8 +180,9 @@ def adapt_class(
     >>> coef[0].round(6)
     array([0.      , 0.439082, 0.010943])
     """
-    if training.plain and damping == 1.0:
-        field = plain_field(dual_system(np.vstack([own, new]), training.gamma, training.bias))
+    if training.plain and damping == 1.0 and not training.propagates:
+        together = (np.vstack([own, new]), training.gamma, training.bias, training.block_of)
+        field = plain_field(dual_system(*together))
         return field.coef, field.intercept
     state = filter_more(initial_state(own.shape[1], training), own, training)
     if not training.plain and training.mode == "end":

@@ -19,6 +19,9 @@ j out, bias refitted, turns its residual into
 
 where f_ij is one minus the leverage of the scan in the regression of node i.
 
+Where a node's whole block is left out of its regressors (1.23), the columns of the block leave the
+system together (:mod:`~voxprior.models.fields.blocks`).
+
 **Compressed.** After the scans the filter measures ‖β‖₁ = sᵀβ, s = sign(β), as zero N_τ times. Such
 a pseudo-measurement leaves the information vector alone, P⁻¹β = Σ G x, and adds to the precision,
 P⁻¹ = γI + Σ G Gᵀ + R_ε⁻¹ Σ s sᵀ. In dual form, with the earlier sign vectors as rows of S,
@@ -27,7 +30,7 @@ P⁻¹ = γI + Σ G Gᵀ + R_ε⁻¹ Σ s sᵀ. In dual form, with the earlier s
     α = α⁰ − Zᵀ ω,   β = Xᵀ α + Sᵀ ω
 
 so P is never formed: two matrix products of (k, n) with all nodes, and a Cholesky factor of T that
-grows by one row, per pseudo-measurement. Nodes go in blocks, whose sign history (one byte per
+grows by one row, per pseudo-measurement. Nodes go in batches, whose sign history (one byte per
 entry) is what bounds memory. What matters is the dimensionless strength ρ = n/(γ R_ε), not R_ε: at
 ρ ≫ 1 one step overshoots and the norm grows.
 
@@ -37,10 +40,11 @@ entry) is what bounds memory. What matters is the dimensionless strength ρ = n/
 | γ, prior precision of the coefficients | `gamma` | scalar |
 | M⁻¹, with the ones of the bias | `inverse` | (k, k) |
 | A = M⁻¹ X | `A` | (k, n) |
-| 1 − h | `slack` | (n,) |
+| α of the plain field, α_i⁰ below | `alpha` | (k, n) |
+| J, block of every node | `block_of` | (n,) |
 | Θ = (γ I + XᵀX)⁻¹ with the bias, where k ≥ n | `theta` | (p, p) |
-| α, dual coefficients, column i of node i | `alpha` | (k, n) |
-| s, S, sign vectors of a block of b nodes | `signs` | (b, N_τ, n) |
+| α, dual coefficients, row i of node i | `alpha` | (b, k) |
+| s, S, sign vectors of a batch of b nodes | `signs` | (b, N_τ, n) |
 | z, Z | `Z` | (b, N_τ, k) |
 | Cholesky factor of T | `L` | (b, N_τ, N_τ) |
 | ω, weights of the sign vectors | `omega` | (b, N_τ) |
@@ -61,9 +65,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from voxprior.algebra import kernel_threads
+from voxprior.models.fields import blocks
 from voxprior.models.fields.field import Field, Training, residual_variance
 from voxprior.models.fields.kalman import norm_gradient, recursive_rows
 
@@ -81,8 +86,9 @@ class DualSystem(NamedTuple):
     bias: str | None
     inverse: np.ndarray
     A: np.ndarray
-    slack: np.ndarray
+    alpha: np.ndarray
     theta: np.ndarray | None
+    block_of: np.ndarray | None
 
 
 def solve_dual(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray]:
@@ -96,7 +102,7 @@ def solve_dual(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray]:
         Prior, bias, pseudo-measurements and kind of variance; mode ``each`` only if plain.
     """
     kind = training.variance_kind
-    system = dual_system(X, training.gamma, training.bias)
+    system = dual_system(X, training.gamma, training.bias, training.block_of)
     if training.plain:
         field = plain_field(system)
     else:
@@ -109,7 +115,12 @@ def solve_dual(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray]:
     return field, residual_variance(field.residual)
 
 
-def dual_system(X: np.ndarray, gamma: float, bias: str | None = "centered") -> DualSystem:
+def dual_system(
+    X: np.ndarray,
+    gamma: float,
+    bias: str | None = "centered",
+    block_of: np.ndarray | None = None,
+) -> DualSystem:
     """Solve the one system that the regressions of all nodes share.
 
     Parameters
@@ -120,6 +131,8 @@ def dual_system(X: np.ndarray, gamma: float, bias: str | None = "centered") -> D
         Prior precision γ > 0.
     bias : {"centered", "penalized", None}
         A free bias, a bias shrunk by γ as printed, or none.
+    block_of : ndarray of shape (n,), optional
+        Block of every node; without it each node is a block of its own.
     """
     X = np.ascontiguousarray(X, dtype=float)
     k, n = X.shape
@@ -132,7 +145,6 @@ def dual_system(X: np.ndarray, gamma: float, bias: str | None = "centered") -> D
         M[np.diag_indices(k)] += gamma
         inverse = _inverse(M)
         A = inverse @ X
-        slack = 1.0 - np.einsum("ji,ji->i", X, A)
     else:
         precision = columns.T @ columns
         precision[np.diag_indices_from(precision)] += gamma
@@ -141,8 +153,13 @@ def dual_system(X: np.ndarray, gamma: float, bias: str | None = "centered") -> D
         A = np.ascontiguousarray(solved[:, :n])
         inverse = -(solved @ columns.T) / gamma
         inverse[np.diag_indices(k)] += 1.0 / gamma
-        slack = gamma * np.diagonal(theta)[:n]
-    return DualSystem(X, mean, float(gamma), bias, inverse, A, slack, theta)
+    if block_of is not None:
+        alpha = blocks.plain_alpha(X, A, gamma, theta, block_of)
+    elif theta is None:
+        alpha = A / (1.0 - np.einsum("ji,ji->i", X, A))
+    else:
+        alpha = A / (gamma * np.diagonal(theta)[:n])
+    return DualSystem(X, mean, float(gamma), bias, inverse, A, alpha, theta, block_of)
 
 
 def plain_field(system: DualSystem) -> Field:
@@ -157,14 +174,15 @@ def plain_field(system: DualSystem) -> Field:
            [ 0.645738,  0.      , -0.133919],
            [ 0.278035, -0.25388 ,  0.      ]])
     """
-    alpha = system.A / system.slack
+    n = system.X.shape[1]
     if system.theta is None:
-        coef = alpha.T @ system.X
-    else:  # the same, −Θ_ij/Θ_ii, without the 1/γ that A/(1 − h) cancels
-        n = system.X.shape[1]
+        coef = system.alpha.T @ system.X
+    elif system.block_of is None:  # the same, −Θ_ij/Θ_ii, without the 1/γ that A/(1 − h) cancels
         coef = -system.theta[:n, :n] / np.diagonal(system.theta)[:n, None]
-    np.fill_diagonal(coef, 0.0)
-    return _with_residuals(system, coef, alpha)
+    else:
+        coef = blocks.coefficients_of_theta(system.theta, system.block_of)
+    blocks.clear_own(coef, system.block_of, np.arange(n))
+    return _with_residuals(system, coef, system.alpha)
 
 
 def _with_residuals(system: DualSystem, coef: np.ndarray, alpha: np.ndarray) -> Field:
@@ -178,11 +196,12 @@ def _with_residuals(system: DualSystem, coef: np.ndarray, alpha: np.ndarray) -> 
 
 def left_out_residuals(system: DualSystem) -> np.ndarray:
     """Residuals (k, n) of the plain field, each of the fit without that scan, in closed form."""
-    X, _, gamma, bias, inverse, A, slack, _ = system
-    k = len(X)
-    free = 1.0 / (k * (gamma + k)) if bias == "centered" else 0.0
-    diagonal = np.diagonal(inverse)[:, None] - free + A**2 / slack
-    alpha = A / slack
+    k, alpha = len(system.X), system.alpha
+    free = 1.0 / (k * (system.gamma + k)) if system.bias == "centered" else 0.0
+    downdate = system.A * alpha  # [α_J A_Jᵀ]_jj, summed over the nodes of the block
+    if system.block_of is not None:
+        downdate = blocks.sum_within(downdate, system.block_of)
+    diagonal = np.diagonal(system.inverse)[:, None] - free + downdate
     return np.divide(alpha, diagonal, out=np.zeros_like(alpha), where=diagonal > 0)
 
 
@@ -197,6 +216,12 @@ def innovation_variance(system: DualSystem, block: int = 256) -> np.ndarray:
     M = rows @ rows.T + (1.0 if system.bias == "penalized" else 0.0)
     M[np.diag_indices(k)] += system.gamma
     variance = np.empty(n)
+    if system.block_of is not None:
+        for J in blocks.members(system.block_of):
+            L = np.linalg.cholesky(M - rows[:, J] @ rows[:, J].T)
+            innovation = np.diagonal(L)[:, None] * solve_triangular(L, rows[:, J], lower=True)
+            variance[J] = (innovation**2).mean(axis=0)
+        return variance
     for start in range(0, n, block):
         own = rows[:, start : start + block].T
         L = np.linalg.cholesky(M - own[:, :, None] * own[:, None, :])
@@ -226,7 +251,7 @@ def compressed_field(
     norm : float
         1 for the l1 norm, below 1 for the quasi-norm.
     memory : int
-        Bytes that the sign history may take; nodes are worked on in blocks that fit.
+        Bytes that the sign history may take; nodes are worked on in batches that fit.
 
     Examples
     --------
@@ -238,7 +263,7 @@ def compressed_field(
     """
     k, n = system.X.shape
     coef, alpha = np.empty((n, n)), np.empty((k, n))
-    for part in _blocks(system, n_pseudo, norm, memory):
+    for part in _batches(system, n_pseudo, norm, memory):
         with kernel_threads(_work(part, n)):
             steps = _pseudo_steps(system, part, r_eps, n_pseudo, norm)
             beta, weights = deque(steps, maxlen=1)[0]
@@ -262,7 +287,7 @@ def held_out_path(
     n = system.X.shape[1]
     path = np.empty((n_pseudo + 1, n))
     outside = held_out - system.mean
-    for part in _blocks(system, n_pseudo, norm, memory):
+    for part in _batches(system, n_pseudo, norm, memory):
         with kernel_threads(_work(part, n)):
             steps = _pseudo_steps(system, part, r_eps, n_pseudo, norm)
             for tau, (beta, alpha) in enumerate(steps):
@@ -273,8 +298,8 @@ def held_out_path(
     return path
 
 
-def _blocks(system: DualSystem, n_pseudo: int, norm: float, memory: int) -> Iterator[slice]:
-    """Blocks of nodes whose history fits into ``memory`` bytes."""
+def _batches(system: DualSystem, n_pseudo: int, norm: float, memory: int) -> Iterator[slice]:
+    """Batches of nodes whose history fits into ``memory`` bytes."""
     k, n = system.X.shape
     entry = 1 if norm == 1.0 else 8
     per_node = n_pseudo * (entry * n + 8 * k + 8 * n_pseudo) + 32 * n
@@ -284,7 +309,7 @@ def _blocks(system: DualSystem, n_pseudo: int, norm: float, memory: int) -> Iter
 
 
 def _work(part: slice, n_nodes: int) -> int:
-    """Multiply-adds of the first pseudo-measurement of a block, the shortest one."""
+    """Multiply-adds of the first pseudo-measurement of a batch, the shortest one."""
     return 2 * n_nodes * (part.stop - part.start)
 
 
@@ -295,10 +320,12 @@ def _pseudo_steps(system: DualSystem, part: slice, r_eps: float, n_pseudo: int, 
     own = np.arange(part.start, part.stop)
     b = len(own)
     columns = np.ascontiguousarray(system.A[:, part].T)
-    first = columns / system.slack[part, None]  # α⁰
+    if system.block_of is not None:  # own columns leave the system in `leave_block`
+        columns = np.zeros_like(columns)
+    first = np.ascontiguousarray(system.alpha[:, part].T)  # α⁰
     alpha = first.copy()
     beta = alpha @ X
-    beta[np.arange(b), own] = 0.0
+    blocks.clear_own(beta, system.block_of, own)
     yield beta, alpha
     signs = np.zeros((b, n_pseudo, n), dtype=np.int8 if norm == 1.0 else float)
     Z, L = np.zeros((b, n_pseudo, k)), np.zeros((b, n_pseudo, n_pseudo))
@@ -308,11 +335,13 @@ def _pseudo_steps(system: DualSystem, part: slice, r_eps: float, n_pseudo: int, 
         V = s @ X.T
         # With k >= n, M⁻¹ v loses digits that A s keeps.
         Z[:, tau] = V @ system.inverse if k < n else s @ system.A.T
+        if system.block_of is not None:
+            Z[:, tau] += blocks.leave_block(system.A, system.alpha, system.block_of, own, V)
         signs[:, tau] = s
         _measure(tau, system.gamma * r_eps, signs, V, columns, first, Z, L, weights, omega, alpha)
         np.matmul(alpha, X, out=beta)
         _add_signs(tau, signs, omega, beta)
-        beta[np.arange(b), own] = 0.0
+        blocks.clear_own(beta, system.block_of, own)
         yield beta, alpha
 
 

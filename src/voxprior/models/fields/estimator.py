@@ -25,10 +25,11 @@ from voxprior.models.fields.adaptation import (
     ADAPTATIONS,
     absorb_scans,
     adapt_fields,
+    can_stream,
     empty_stream,
     stream_fields,
-    stream_needs,
 )
+from voxprior.models.fields.blocks import blocks_at
 from voxprior.models.fields.field import (
     Fields,
     Training,
@@ -51,13 +52,6 @@ from voxprior.models.fields.training import (
 )
 
 
-def _can_stream(self) -> bool:
-    """Whether fitting scan by scan can equal fitting at once; says why not."""
-    if needs := stream_needs(vars(self)):
-        raise AttributeError(f"partial_fit needs {'; '.join(needs)}.")
-    return True
-
-
 class RandomFieldClassifier(VoxelClassifier):
     """Classify by sparse Gaussian random fields, one per class, trained by Kalman filtering.
 
@@ -71,13 +65,18 @@ class RandomFieldClassifier(VoxelClassifier):
     n_nodes : int or None, default=100
         Features to keep as nodes, the best ranked; None keeps all.
     nodes : array-like of int, optional
-        Features to use as nodes; nothing is ranked for selection then.
-    ranking : {"correlation", "mutual_information", "mutual_information_total", \
-"mutual_information_mixture", "mutual_information_continuous"}, default="correlation"
-        Score of a feature: |correlation| with the class, or Gaussian mutual information as printed
-        or in one of three sound variants. Computed on the training scans only.
+        Features to use as nodes; none are selected then.
+    ranking : {"correlation", "signed_correlation", "mutual_information", \
+"mutual_information_total", "mutual_information_mixture", "mutual_information_continuous"}, \
+default="correlation"
+        Score of a feature: |correlation| with the class; correlation with the second of two classes
+        as printed (A.5); Gaussian mutual information as printed or in one of three sound variants.
     min_score : float, optional
-        Keep only nodes whose score reaches it.
+        Keep only nodes whose score reaches it; with ``n_nodes=None`` all of them.
+    blocks : array-like of shape (n_features,), optional
+        Number or name of the block, for instance the region, that each feature is in. A node is
+        then predicted by the nodes of other blocks only (1.23), so that connections are those
+        between regions; without it by all other nodes.
     gamma : float or "auto", default="auto"
         Prior precision γ of the coefficients; "auto" chooses among 1, 10, 100 and 1000.
     compression : float, "auto" or None, default="auto"
@@ -93,17 +92,20 @@ class RandomFieldClassifier(VoxelClassifier):
         Pseudo-measurements N_τ.
     norm : float, default=1.0
         1 for the l1 norm, 0 < norm < 1 for the quasi-norm.
+    transition, drift : float, default=1.0 and 0.0
+        Before each scan of a class β ← aβ and P ← a²P + qI, with a in (0, 1] and q ≥ 0: scans are
+        then a time series in their order, and later ones count more. 1 and 0: time stands still.
     solver : {"auto", "dual", "compiled", "kalman"}, default="auto"
         How the coefficients are found, with the same result: all nodes from one system, which
-        cannot compress after each scan; the Kalman recursion, compiled; the recursion as printed,
-        slow and readable. "auto" is "dual" where that can do it, else "compiled".
+        cannot compress after each scan nor move in time; the Kalman recursion, compiled; as
+        printed, slow and readable. "auto" is "dual" where that can do it, else "compiled".
     threshold : {"exact", "tuned", "zero"} or float, default="exact"
         log Z_0/Z_1: exactly from log|det(I − B)|; tuned on the training scans by (A.2) (offsets per
         class for more than two); zero; or given (two classes).
     variance : {"auto", "residual", "innovation", "loo"}, default="auto"
         σ_i from residuals as printed (1.22), from one-step innovations, or from closed-form
-        leave-one-out residuals (plain fields only). "auto" is "loo" for plain and "residual" for
-        compressed fields.
+        leave-one-out residuals (plain fields that do not move only). "auto" is "loo" for those,
+        else "residual".
     variance_scope : {"shared", "class"}, default="shared"
         One σ_i for all classes, or one per class as printed.
     variance_floor : float, default=1e-4
@@ -118,8 +120,7 @@ class RandomFieldClassifier(VoxelClassifier):
         Class probabilities; None takes those of the training scans.
     temperature : float or "auto", default="auto"
         Divides the scores before the softmax. "auto" learns it from held-out scores of ``cv`` folds
-        of the training scans, with nodes chosen anew in each; with two scans in a class, from the
-        scores of the training scans themselves, which lie further apart than those of new scans.
+        with nodes chosen anew; with two scans in a class, from the scores of the training scans.
     cv : int, default=5
         Folds of the training scans for "auto" parameters, stratified, in the order of the scans.
     adaptation : {"none", "literal", "assigned", "sigma"}, default="none"
@@ -130,19 +131,14 @@ class RandomFieldClassifier(VoxelClassifier):
     Attributes
     ----------
     classes_, class_prior_ : ndarrays of shape (C,)
-    nodes_ : ndarray of shape (n,)
-        Features used as nodes, ascending.
-    ranking_ : ndarray of shape (n_features,)
-        Score of every feature.
-    coef_ : ndarray of shape (C, n, n)
-        Row i predicts node i; zero diagonal.
-    intercept_, noise_ : ndarrays of shape (C, n)
-        Intercepts and residual variances σ.
+    nodes_, ranking_ : ndarrays of shape (n,) and (n_features,)
+        Features used as nodes, ascending, and the score of every feature.
+    coef_, intercept_, noise_ : ndarrays of shape (C, n, n), (C, n) and (C, n)
+        Row i predicts node i, zero diagonal (and block); intercepts; residual variances σ.
     threshold_ : ndarray of shape (C,)
         log Z_θ up to a constant; c = threshold_[0] − threshold_[1].
-    temperature_ : float
-    gamma_, r_eps_, n_pseudo_ : float, float, int
-        The strength used, chosen or given.
+    gamma_, r_eps_, n_pseudo_, temperature_ : float, float, int, float
+        The strength and temperature used, chosen or given.
     center_, scale_ : ndarrays of shape (n,)
         What nodes were standardised by.
 
@@ -171,12 +167,15 @@ class RandomFieldClassifier(VoxelClassifier):
         "nodes": ["array-like", None],
         "ranking": [StrOptions(set(RANKINGS))],
         "min_score": [Interval(Real, 0, None, closed="left"), None],
+        "blocks": ["array-like", None],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "compression": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "r_eps": [Interval(Real, 0, None, closed="neither"), None],
         "mode": [StrOptions({"end", "each"})],
         "n_pseudo": [Interval(Integral, 0, None, closed="left")],
         "norm": [Interval(Real, 0, 1, closed="right")],
+        "transition": [Interval(Real, 0, 1, closed="right")],
+        "drift": [Interval(Real, 0, None, closed="left")],
         "solver": [StrOptions({"auto", *SOLVERS})],
         "threshold": [StrOptions({"exact", "tuned", "zero"}), Real],
         "variance": [StrOptions({"auto", "residual", "innovation", "loo"})],
@@ -199,12 +198,15 @@ class RandomFieldClassifier(VoxelClassifier):
         nodes=None,
         ranking="correlation",
         min_score=None,
+        blocks=None,
         gamma="auto",
         compression="auto",
         r_eps=None,
         mode="end",
         n_pseudo=40,
         norm=1.0,
+        transition=1.0,
+        drift=0.0,
         solver="auto",
         threshold="exact",
         variance="auto",
@@ -223,12 +225,15 @@ class RandomFieldClassifier(VoxelClassifier):
         self.nodes = nodes
         self.ranking = ranking
         self.min_score = min_score
+        self.blocks = blocks
         self.gamma = gamma
         self.compression = compression
         self.r_eps = r_eps
         self.mode = mode
         self.n_pseudo = n_pseudo
         self.norm = norm
+        self.transition = transition
+        self.drift = drift
         self.solver = solver
         self.threshold = threshold
         self.variance = variance
@@ -265,18 +270,9 @@ class RandomFieldClassifier(VoxelClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
-        """Train one field per class.
+        """Train one field per class on scans X (k, n_features) and their labels y (k,).
 
-        Parameters
-        ----------
-        X : array-like of shape (k, n_features)
-            Scans, float32 or float64.
-        y : array-like of shape (k,)
-            Labels; every class needs at least two scans.
-
-        Returns
-        -------
-        self
+        Scans are float32 or float64; every class needs at least two.
         """
         check_parameters(vars(self))
         X, codes = self._training_scans(X, y, ensure_min_samples=2)
@@ -284,11 +280,11 @@ class RandomFieldClassifier(VoxelClassifier):
         self.class_prior_ = class_prior(self.priors, np.bincount(codes), positive=True)
         self.ranking_ = rank_features(X, codes, self.ranking)
         nodes = self._choose_nodes(X, self.ranking_)
-        training = choose_training(vars(self), nodes.take(X), codes)
+        training = choose_training(vars(self), nodes.take(X), codes, self._blocks_at(nodes))
         self._settle(nodes, X, codes, training, train_fields(nodes.take(X), codes, training))
         return self
 
-    @available_if(_can_stream)
+    @available_if(can_stream)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None):
         """Go on with more scans (m, n_features); equals one fit to all of them, in this order.
@@ -308,7 +304,7 @@ class RandomFieldClassifier(VoxelClassifier):
         if first:
             self._encode(classes)
         nodes, codes = self._choose_nodes(X, None), self._codes(y)
-        training = choose_training(vars(self), nodes.take(X), codes)
+        training = choose_training(vars(self), nodes.take(X), codes, self._blocks_at(nodes))
         if first:
             self.stream_ = empty_stream(len(nodes.features), len(self.classes_), training)
         self.stream_ = absorb_scans(self.stream_, nodes.take(X), codes, training)
@@ -323,8 +319,10 @@ class RandomFieldClassifier(VoxelClassifier):
         return self
 
     def _choose_nodes(self, X, score) -> Nodes:
-        rule = (self.nodes, self.n_nodes, self.min_score, self.standardize)
-        return choose_nodes(X, score, *rule)
+        return choose_nodes(X, score, self.nodes, self.n_nodes, self.min_score, self.standardize)
+
+    def _blocks_at(self, nodes: Nodes) -> np.ndarray | None:
+        return blocks_at(self.blocks, nodes.features, self.n_features_in_)
 
     def _settle(self, nodes: Nodes, X, codes, training: Training, fields: Fields) -> None:
         """Keep what was learned; learn threshold and temperature."""
@@ -351,8 +349,8 @@ class RandomFieldClassifier(VoxelClassifier):
         for train, test in folds:
             part, labels = X[train], codes[train]
             nodes = self._choose_nodes(part, rank_features(part, labels, self.ranking))
-            Z = nodes.take(part)
-            fields = train_fields(Z, labels, training)
+            Z, here = nodes.take(part), training._replace(block_of=self._blocks_at(nodes))
+            fields = train_fields(Z, labels, here)
             scores = class_scores(nodes.take(X[test]), fields, self.normalize)
             held_out[test] = scores - self._offsets(fields, Z, labels)
         return fit_temperature(held_out + np.log(self.class_prior_), codes)
@@ -400,11 +398,13 @@ class RandomFieldClassifier(VoxelClassifier):
                 remedy=f"Fit with {option('adaptation', 'literal')}, "
                 f"{option('adaptation', 'assigned')} or {option('adaptation', 'sigma')}",
             )
-        how = (self.gamma_, self.r_eps_, self.n_pseudo_, self.mode, self.norm, self.bias)
+        how = Training(
+            self.gamma_, self.r_eps_, self.n_pseudo_, self.mode, self.norm, self.bias,
+            transition=self.transition, drift=self.drift, block_of=self._blocks_at(self._nodes()),
+        )  # fmt: skip
         seen = (self.scans_, self.scan_codes_, self._nodes().take(X))
         assigned = self._scores_at(X).argmax(axis=1)
-        change = (Training(*how), self.adaptation, self.damping)
-        fields = adapt_fields(self._fields(), *seen, assigned, *change)
+        fields = adapt_fields(self._fields(), *seen, assigned, how, self.adaptation, self.damping)
         adapted = copy.deepcopy(self)
         adapted.coef_, adapted.intercept_, adapted.noise_ = fields
         if self.threshold == "exact":

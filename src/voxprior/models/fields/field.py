@@ -64,7 +64,8 @@ class Fields(NamedTuple):
 class Training(NamedTuple):
     """How fields are trained; ``r_eps=inf`` or ``n_pseudo=0`` is the plain Kalman filter.
 
-    `RandomFieldClassifier` says what each setting means; `memory` bounds the bytes of work arrays.
+    `RandomFieldClassifier` says what each setting means; `block_of` (n,) is the block of each node
+    (None: a block of its own), `memory` bounds the bytes of work arrays.
     """
 
     gamma: float = 10.0
@@ -77,6 +78,9 @@ class Training(NamedTuple):
     variance_scope: str = "shared"
     variance_floor: float = 1e-4
     solver: str = "auto"
+    transition: float = 1.0
+    drift: float = 0.0
+    block_of: np.ndarray | None = None
     memory: int = 1 << 28
 
     @property
@@ -90,17 +94,25 @@ class Training(NamedTuple):
         return self.mode == "each" and not self.plain
 
     @property
+    def propagates(self) -> bool:
+        """Whether coefficients move in time between scans."""
+        return self.transition != 1.0 or self.drift > 0.0
+
+    @property
     def variance_kind(self) -> str:
         """``auto`` is leave-one-out for plain fields, whose residuals vanish, else (1.22)."""
-        if self.variance == "loo" and not self.plain:
+        closed_form = self.plain and not self.propagates
+        if self.variance == "loo" and not closed_form:
             raise InputError(
                 f"{option('variance', 'loo')} has a closed form for plain fields only, because "
-                "leaving a scan out changes the signs of a compressed one",
+                "leaving a scan out changes the signs of a compressed one and the time of later "
+                "scans in one that moves",
                 remedy=f"Set {option('variance', 'residual')} or {option('variance', 'innovation')}"
-                f", or {option('compression', None)}",
+                f", or {option('compression', None)}, {option('transition', 1)} and "
+                f"{option('drift', 0)}",
             )
         if self.variance == "auto":
-            return "loo" if self.plain else "residual"
+            return "loo" if closed_form else "residual"
         return self.variance
 
     def with_strength(self, gamma: float, rho: float, n_pseudo: int, n_nodes: int) -> Training:

@@ -8,8 +8,22 @@ Model of node i in one class, with G_i(t) all other nodes of scan t:
     β ← β + K (x_i − Gᵀ β)                                                       (1.20b)
     P ← (I − K Gᵀ) P                                                             (1.20c)
 
-The result is ridge regression with penalty γ, whatever the order of the scans. Blocks of
-connections, (1.23)-(1.25), are such regressions that share P.
+The result is ridge regression with penalty γ, whatever the order of the scans.
+
+Blocks. The r nodes of one block are predicted together by the m nodes of all others,
+
+    G_i = β_ij G_j + W = (G_jᵀ ⊗ I_r) vec(β_ij) + W                              (1.23), (1.24)
+
+The filter of vec(β_ij) starts from a covariance P ⊗ I_r and keeps that form, so every row of β_ij
+is the recursion above with G_j in the place of G_i: a node's own block is left out of its
+regressors, and that is all. (Compression tells the norm of each row, after which rows have their
+own P.)
+
+Time. Before each update the coefficients may move, β ← A β + v, v ~ N(0, Q), with A = a I, Q = q I:
+
+    β ← a β,   P ← a² P + q I
+
+so that earlier scans count less. Scans of a class must then be in the order of time.
 
 Compression tells the filter N_τ times, after all scans or after each of them, that ‖β‖₁ is zero up
 to a noise of variance R_ε. With s = sign(β), ‖β‖₁ = sᵀβ is linear in β, so each telling is one more
@@ -55,6 +69,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from voxprior.models.fields.blocks import regressor_blocks
 from voxprior.models.fields.field import Field, Training, residual_variance
 
 # A quasi-norm's gradient is infinite at zero: coefficients below this part of the largest count as
@@ -80,6 +95,8 @@ def kalman_filter(
     mode: str = "end",
     norm: float = 1.0,
     n_free: int = 0,
+    transition: float = 1.0,
+    drift: float = 0.0,
 ) -> Filtered:
     """Train one node scan by scan, equations (1.19)-(1.21), with pseudo-measurements if asked.
 
@@ -99,6 +116,8 @@ def kalman_filter(
         1 for the l1 norm, below 1 for the quasi-norm.
     n_free : int
         How many of the last coefficients are never compressed (a bias).
+    transition, drift : float
+        a and q of the move in time before each scan.
 
     Returns
     -------
@@ -119,6 +138,7 @@ def kalman_filter(
     beta, P = np.zeros(p), np.eye(p) / gamma  # (1.19)
     innovation, variance = np.empty(k), np.empty(k)
     for t in range(k):
+        beta, P = transition * beta, transition**2 * P + drift * np.eye(p)
         beta, P, innovation[t], variance[t] = update(beta, P, G[t], x[t], noise=1.0)
         if mode == "each" or t == k - 1:
             for _ in range(n_pseudo):
@@ -145,7 +165,7 @@ def norm_gradient(beta: np.ndarray, norm: float) -> np.ndarray:
     if norm == 1.0:
         return signs
     size = np.abs(beta)
-    largest = size.max(axis=1, keepdims=True)
+    largest = size.max(axis=1, keepdims=True, initial=0.0)
     size = np.maximum(size, QUASI_NORM_FLOOR * np.where(largest > 0, largest, 1.0))
     total = ((size**norm) * np.abs(signs)).sum(axis=1, keepdims=True)
     scale = np.where(total > 0, total, 1.0) ** (1.0 / norm - 1.0)
@@ -168,11 +188,12 @@ def solve_kalman(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray]:
     p = rows.shape[1]
     n_pseudo = 0 if training.plain else training.n_pseudo
     coef, squares, leverage = np.zeros((n, p)), np.zeros(n), np.zeros((k, n))
+    block = regressor_blocks(training.block_of, n, p)
     for i in range(n):
-        others = np.arange(p) != i
+        others = block != block[i]
         node = kalman_filter(
             rows[:, others], rows[:, i], training.gamma, training.r_eps, n_pseudo,
-            training.mode, training.norm, n_free=p - n,
+            training.mode, training.norm, p - n, training.transition, training.drift,
         )  # fmt: skip
         coef[i, others] = node.beta
         squares[i] = (node.innovation**2).sum()

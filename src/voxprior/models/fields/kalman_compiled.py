@@ -8,13 +8,16 @@ on with later scans, in a stream or in adaptation:
     scan:    K = P g / (gᵀPg + 1),    β ← β + d K (x − gᵀβ),   P ← (I − d K gᵀ) P    (1.20, 1.26)
     pseudo:  K = P s / (sᵀPs + R_ε),  β ← (I − K sᵀ) β,        P ← (I − K sᵀ) P
 
-with damping d = 1 in training. d K is the gain of a scan whose noise is larger, so P stays a
+with damping d = 1 in training, and before each scan β ← a β, P ← a² P + q I where the coefficients
+move in time. d K is the gain of a scan whose noise is larger, so P stays a
 covariance.
 
 | symbol | variable | shape |
 |---|---|---|
 | β, row i predicts node i; p = n, or n + 1 with ones | `coef` | (n, p) |
-| P, row and column i of node i are zero | `covariance` | (n, p, p) |
+| P, rows and columns of the node's own block are zero | `covariance` | (n, p, p) |
+| block of every regressor | `block` | (p,) |
+| a, q, move in time before each scan | `transition`, `drift` | scalars |
 | mean of the scans so far (free bias) | `mean` | (n,) |
 | d, part of the gain that is used | `damping` | scalar |
 
@@ -36,6 +39,7 @@ import numpy as np
 from numba import njit, prange
 
 from voxprior.algebra import launch
+from voxprior.models.fields.blocks import regressor_blocks
 from voxprior.models.fields.field import Field, Training
 from voxprior.models.fields.kalman import (
     QUASI_NORM_FLOOR,
@@ -83,8 +87,9 @@ def solve_compiled(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray
     n_pseudo = _n_pseudo(training)
     launch(
         _filter_all, _work(coef.shape, len(rows), n_pseudo), rows, regressors,
-        training.gamma, training.r_eps, n_pseudo, training.mode == "each", training.norm,
-        coef, squares, leverage,
+        regressor_blocks(training.block_of, n, rows.shape[1]), training.gamma,
+        training.transition, training.drift, training.r_eps, n_pseudo, training.mode == "each",
+        training.norm, coef, squares, leverage,
     )  # fmt: skip
     mean = X.mean(axis=0) if training.bias == "centered" else np.zeros(n)
     field = assemble_field(X, coef, mean, training.bias)
@@ -95,9 +100,8 @@ def initial_state(n_nodes: int, training: Training) -> FilterState:
     """The state before the first scan; P of all nodes takes 8 n³ bytes."""
     p = n_nodes + (training.bias == "penalized")
     P = np.zeros((n_nodes, p, p))
-    P[:, np.arange(p), np.arange(p)] = 1.0 / training.gamma
-    own = np.arange(n_nodes)
-    P[own, own, own] = 0.0
+    block = regressor_blocks(training.block_of, n_nodes, p)
+    P[:, np.arange(p), np.arange(p)] = (block != block[:n_nodes, None]) / training.gamma
     return FilterState(np.zeros((n_nodes, p)), P, np.zeros(n_nodes), 0, np.zeros(n_nodes))
 
 
@@ -113,6 +117,8 @@ def filter_more(
     squares, mean, count = state.innovation.copy(), state.mean.copy(), state.n_seen
     n_pseudo = _n_pseudo(training) if training.mode == "each" else 0
     work = _work(coef.shape, 1, n_pseudo)
+    block = regressor_blocks(training.block_of, *coef.shape)
+    move = (block, training.transition, training.drift)
     for x in np.asarray(X, dtype=float):
         row = x
         if training.bias == "centered":
@@ -123,7 +129,7 @@ def filter_more(
         count += 1
         if training.bias != "centered" or count > 1:
             pseudo = (training.r_eps, n_pseudo, training.norm)
-            launch(_one_scan, work, row, coef, covariance, damping, *pseudo, squares)
+            launch(_one_scan, work, row, coef, covariance, *move, damping, *pseudo, squares)
     return FilterState(coef, covariance, mean, count, squares)
 
 
@@ -199,18 +205,35 @@ def _pseudo(P, beta, n, r_eps, n_pseudo, norm, s, work):
         _absorb(P, beta, s, 0.0, r_eps, 1.0, work)
 
 
+@njit(cache=True)
+def _move(P, beta, block, own, transition, drift):
+    """β ← a β, P ← a² P + q I over the regressors of a node, those outside its block."""
+    if transition == 1.0 and drift == 0.0:
+        return
+    for a in range(len(beta)):
+        beta[a] *= transition
+        for c in range(len(beta)):
+            P[a, c] *= transition**2
+        if block[a] != own:
+            P[a, a] += drift
+
+
 @njit(cache=True, parallel=True)
-def _filter_all(rows, regressors, gamma, r_eps, n_pseudo, each, norm, coef, squares, leverage):
+def _filter_all(
+    rows, regressors, block, gamma, transition, drift, r_eps, n_pseudo, each, norm,
+    coef, squares, leverage,
+):  # fmt: skip
     """Write coefficients (n, p), summed squared innovations (n,), leverages of regressors."""
     k, p = rows.shape
     n = len(coef)
     for i in prange(n):
         P = np.zeros((p, p))
         for a in range(p):
-            if a != i:
+            if block[a] != block[i]:
                 P[a, a] = 1.0 / gamma
         s, work, beta = np.zeros(p), np.zeros(p), np.zeros(p)
         for t in range(k):
+            _move(P, beta, block, block[i], transition, drift)
             squares[i] += _absorb(P, beta, rows[t], rows[t, i], 1.0, 1.0, work) ** 2
             if each or t == k - 1:
                 _pseudo(P, beta, n, r_eps, n_pseudo, norm, s, work)
@@ -223,10 +246,13 @@ def _filter_all(rows, regressors, gamma, r_eps, n_pseudo, each, norm, coef, squa
 
 
 @njit(cache=True, parallel=True)
-def _one_scan(row, coef, covariance, damping, r_eps, n_pseudo, norm, squares):
+def _one_scan(
+    row, coef, covariance, block, transition, drift, damping, r_eps, n_pseudo, norm, squares
+):
     n, p = coef.shape
     for i in prange(n):
         s, work = np.zeros(p), np.zeros(p)
+        _move(covariance[i], coef[i], block, block[i], transition, drift)
         innovation = _absorb(covariance[i], coef[i], row, row[i], 1.0, damping, work)
         squares[i] += innovation**2
         _pseudo(covariance[i], coef[i], n, r_eps, n_pseudo, norm, s, work)

@@ -5,7 +5,8 @@ the class.
 
 Correlation with the label (A.3)-(A.5), in absolute value. For C > 2 classes it becomes the
 correlation ratio √(between-class sum of squares / total sum of squares), which for two classes is
-|ρ̂| itself.
+|ρ̂| itself. ``signed_correlation`` is ρ̂ with the second of two classes as +1: with a smallest score
+it is the rule ρ̂ ≥ ρ_Th as printed (A.5), which keeps only features that are higher in that class.
 
 Gaussian mutual information (A.6)-(A.12), classes weighted alike. With p_θ = N(μ_θ, s_θ²) and a
 marginal p̄,
@@ -44,7 +45,12 @@ from voxprior.errors import InputError, option
 
 MARGINALS = ("printed", "total", "mixture", "continuous")
 INFORMATION = "mutual_information"
-RANKINGS = ("correlation", INFORMATION, *(f"{INFORMATION}_{kind}" for kind in MARGINALS[1:]))
+RANKINGS = (
+    "correlation",
+    "signed_correlation",
+    INFORMATION,
+    *(f"{INFORMATION}_{kind}" for kind in MARGINALS[1:]),
+)
 # Columns at a time, so that (C, k, columns) stays in the cache.
 _COLUMNS = 1024
 
@@ -65,6 +71,8 @@ def rank_features(X: np.ndarray, codes: np.ndarray, ranking: str) -> np.ndarray:
     """Score (n_features,) of every feature by one of ``RANKINGS``."""
     if ranking == "correlation":
         return correlation_score(X, codes)
+    if ranking == "signed_correlation":
+        return signed_correlation(X, codes)
     marginal = ranking.removeprefix(INFORMATION).removeprefix("_") or "printed"
     return mutual_information_score(X, codes, marginal)
 
@@ -150,6 +158,27 @@ def correlation_score(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     between = (count[:, None] * (mean - centre) ** 2).sum(axis=0)
     total = between + squares.sum(axis=0)
     return np.sqrt(np.divide(between, total, out=np.zeros_like(total), where=total > 0))
+
+
+def signed_correlation(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """ρ̂ (A.4) of every feature with the label, positive where class 1 of two is higher.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[3.0, 1], [2, 2], [1, 3], [0, 4]])
+    >>> signed_correlation(x, np.array([0, 0, 1, 1])).round(6)
+    array([-0.894427,  0.894427])
+    """
+    n_classes = int(codes.max()) + 1
+    if n_classes != 2:
+        raise InputError(
+            f"{option('ranking', 'signed_correlation')} is for two classes",
+            got=f"{n_classes} classes",
+            remedy=f"Set {option('ranking', 'correlation')}",
+        )
+    _, mean, _ = _class_moments(X, codes, n_classes)
+    return np.sign(mean[1] - mean[0]) * correlation_score(X, codes)
 
 
 def mutual_information_score(

@@ -68,8 +68,15 @@ class Strength(NamedTuple):
     tried: np.ndarray
 
 
-def check_solver(solver: str, after_each: bool) -> None:
-    """Refuse a solver that cannot compress after each scan where that is asked for."""
+def check_solver(solver: str, after_each: bool, propagates: bool) -> None:
+    """Refuse a solver that cannot compress after each scan, or move in time, where it should."""
+    if solver == "dual" and propagates:
+        raise InputError(
+            f"{option('solver', 'dual')} cannot move coefficients in time",
+            expected=f"{option('transition', 1)} and {option('drift', 0)}",
+            remedy=f"Set {option('solver', 'auto')}, {option('solver', 'compiled')} or "
+            f"{option('solver', 'kalman')}",
+        )
     if solver == "dual" and after_each:
         raise InputError(
             f"{option('solver', 'dual')} cannot compress after each scan",
@@ -106,8 +113,8 @@ def train_class(X: np.ndarray, training: Training) -> tuple[Field, np.ndarray]:
     """The field of one class and its residual variances (n,), before scope and floor."""
     name = training.solver
     if name == "auto":
-        name = "compiled" if training.after_each else "dual"
-    check_solver(name, training.after_each)
+        name = "compiled" if training.after_each or training.propagates else "dual"
+    check_solver(name, training.after_each, training.propagates)
     return SOLVERS[name](X, training)
 
 
@@ -128,7 +135,8 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse parameters of `RandomFieldClassifier` that do not go together, before any work."""
     compressed = parameters["r_eps"] is not None or parameters["compression"] not in (None, 0)
     after_each = parameters["mode"] == "each" and compressed and parameters["n_pseudo"] > 0
-    check_solver(parameters["solver"], after_each)
+    propagates = parameters["transition"] != 1 or parameters["drift"] > 0
+    check_solver(parameters["solver"], after_each, propagates)
     if parameters["r_eps"] is not None and parameters["gamma"] == "auto":
         raise InputError(
             f"{option('r_eps')} needs {option('gamma')} as a number",
@@ -147,7 +155,12 @@ def check_two_scans(classes: np.ndarray, codes: np.ndarray) -> None:
         )
 
 
-def choose_training(parameters: Mapping[str, Any], Z: np.ndarray, codes: np.ndarray) -> Training:
+def choose_training(
+    parameters: Mapping[str, Any],
+    Z: np.ndarray,
+    codes: np.ndarray,
+    block_of: np.ndarray | None = None,
+) -> Training:
     """The training by parameters of `RandomFieldClassifier`; "auto" ones are chosen on the scans.
 
     Parameters
@@ -156,9 +169,11 @@ def choose_training(parameters: Mapping[str, Any], Z: np.ndarray, codes: np.ndar
         The parameters by name.
     Z, codes : ndarrays of shape (k, n) and (k,)
         Training scans at the nodes, and their classes.
+    block_of : ndarray of shape (n,), optional
+        Block of every node.
     """
     taken = set(Training._fields) & set(parameters) - {"gamma", "r_eps"}
-    base = Training(**{name: parameters[name] for name in taken})
+    base = Training(**{name: parameters[name] for name in taken}, block_of=block_of)
     gamma, rho, n_pseudo = parameters["gamma"], parameters["compression"], base.n_pseudo
     if parameters["r_eps"] is not None:
         return base._replace(gamma=float(gamma), r_eps=float(parameters["r_eps"]))
@@ -195,7 +210,7 @@ def choose_strength(
     rho : float, optional
         Given, all N_τ pseudo-measurements have this strength (0: none). If not, they have strength
         ``PATH_RHO`` and any number 0 .. N_τ of them is tried (0 or N_τ where they come after each
-        scan).
+        scan, or coefficients move in time).
     n_folds : int
         Folds, at most as many as scans in the smallest class.
     """
@@ -231,13 +246,20 @@ def _stops(training: Training, strength: float, fixed: bool) -> list[int]:
         return [0]
     if fixed:
         return [training.n_pseudo]
-    return [0, training.n_pseudo] if training.mode == "each" else list(range(training.n_pseudo + 1))
+    return (
+        [0, training.n_pseudo] if _fits_each_stop(training) else list(range(training.n_pseudo + 1))
+    )
+
+
+def _fits_each_stop(training: Training) -> bool:
+    """Whether every number of pseudo-measurements needs a fit of its own."""
+    return training.mode == "each" or training.propagates
 
 
 def _held_out(Z, codes, fold, training: Training, gamma, rho, stops) -> np.ndarray:
     """Summed squared held-out errors (C, stops, n) of one fold."""
     train, test = fold
-    path = _errors_of_fits if training.mode == "each" else _errors_along_path
+    path = _errors_of_fits if _fits_each_stop(training) else _errors_along_path
     return np.array(
         [
             path(
@@ -261,7 +283,7 @@ def _errors_of_fits(inside, outside, training: Training, gamma, rho, stops) -> l
 
 def _errors_along_path(inside, outside, training: Training, gamma, rho, stops) -> np.ndarray:
     r_eps = noise_from_strength(rho, inside.shape[1], gamma) if rho > 0 else np.inf
-    system = dual_system(inside, gamma, training.bias)
+    system = dual_system(inside, gamma, training.bias, training.block_of)
     return held_out_path(system, outside, r_eps, stops[-1], training.norm, training.memory)[stops]
 
 
