@@ -15,6 +15,7 @@ from voxprior.algebra import floored_log
 from voxprior.models.base import VoxelClassifier, class_prior
 from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.network.bits import above, cut_and_pack, learn_cut
+from voxprior.models.network.joint import joint_probabilities, joint_states
 from voxprior.models.network.relabelled import cut_and_pack_many
 from voxprior.models.network.score import class_cells
 from voxprior.models.network.stability import (
@@ -86,6 +87,10 @@ class InverseTreeClassifier(VoxelClassifier):
         Further random starts.
     state : {"hard", "soft"}, default="soft"
         New samples take the likelier latent state, or average over both.
+    new_samples : {"fixed", "joint"}, default="fixed"
+        Latent states of a new sample: given those of the training samples as learned, or inferred
+        together with them anew, one sample at a time; the training samples at the clusters are
+        kept for that.
     table : {"laplace", "dirichlet", "ml"}, default="laplace"
         Class table by equation (2), equation (3), or maximum likelihood.
     cut : {"auto", "median", "class"} or float, default="auto"
@@ -168,6 +173,7 @@ class InverseTreeClassifier(VoxelClassifier):
         "start": [StrOptions({"parent", "majority"})],
         "n_restarts": [COUNT],
         "state": [StrOptions({"hard", "soft"})],
+        "new_samples": [StrOptions({"fixed", "joint"})],
         "table": [StrOptions({"laplace", "dirichlet", "ml"})],
         "cut": [Real, StrOptions({"auto", "median", "class"})],
         "n_permutations": [Interval(Integral, 1, None, closed="left")],
@@ -195,6 +201,7 @@ class InverseTreeClassifier(VoxelClassifier):
         start="parent",
         n_restarts=0,
         state="soft",
+        new_samples="fixed",
         table="laplace",
         cut="auto",
         n_permutations=39,
@@ -217,6 +224,7 @@ class InverseTreeClassifier(VoxelClassifier):
         self.start = start
         self.n_restarts = n_restarts
         self.state = state
+        self.new_samples = new_samples
         self.table = table
         self.cut = cut
         self.n_permutations = n_permutations
@@ -273,6 +281,9 @@ class InverseTreeClassifier(VoxelClassifier):
         self.configurations_, self.table_ = tree.configurations, tree.table
         self.unseen_ = tree.unseen
         self.gain_, self.gain_given_parents_ = tree.first_gain, tree.last_gain
+        self.known_ = None
+        if self.new_samples == "joint" and self.latent is not None and len(self.parents_):
+            self.known_ = {"clusters": self._cluster_states(X), "codes": codes}
         beta = GATE[self.validated_ is False] if given == "gated" else given
         if not len(self.parents_):
             beta = None  # the class frequencies are beyond doubt
@@ -281,15 +292,26 @@ class InverseTreeClassifier(VoxelClassifier):
 
     def predict_proba(self, X):
         """Class probabilities (n, K), columns as in ``classes_``."""
-        odds = self.latent_log_odds(X)
-        cells = (self.configurations_, self.table_, self.unseen_)
-        p = class_probabilities(odds, *cells, soft=self.state == "soft")
+        soft = self.state == "soft"
+        if self.known_ is not None:
+            known, new = self.known_["clusters"], self._cluster_states(self._new_scans(X))
+            rest = (self.known_["codes"], len(self.classes_), self._rules(), soft, self._seed())
+            p = joint_probabilities(known, new, *rest)
+        else:
+            cells = (self.configurations_, self.table_, self.unseen_)
+            p = class_probabilities(self.latent_log_odds(X), *cells, soft)
         return p if self.doubt_ is None else doubted(floored_log(p), Doubt(**self.doubt_))
 
     def latent_log_odds(self, X):
         """Log-odds (n, d) that each cluster's latent state is 1."""
         X = self._new_scans(X)
-        states = [above(X, self.cut_, members) for members in self._clusters()]
+        states = self._cluster_states(X)
+        if self.known_ is not None:
+            known, rules, seed = self.known_["clusters"], self._rules(), self._seed()
+            draws = (
+                joint_states(known, x, rules, np.random.default_rng(seed)) for x in zip(*states)
+            )
+            return np.concatenate([odds for _, odds in draws])
         return latent_log_odds(self.latent_bias_, self.latent_weights_, states, len(X))
 
     def voxel_maps(self):
@@ -357,6 +379,9 @@ class InverseTreeClassifier(VoxelClassifier):
         rest = (self.alpha, n_permutations, self._rng(), None, self._binarizer(X))
         return permutation_null(words, codes, K, parents, scores, *rest)
 
+    def _cluster_states(self, X):
+        return [above(X, self.cut_, members) for members in self._clusters()]
+
     def _clusters(self):
         return [np.append(p, E).astype(np.intp) for p, E in zip(self.parents_, self.equivalents_)]
 
@@ -373,7 +398,10 @@ class InverseTreeClassifier(VoxelClassifier):
         return lambda labels: cut_and_pack_many(X, labels, len(self.classes_))
 
     def _rng(self):
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        return np.random.default_rng(self._seed())
+
+    def _seed(self):
+        return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _rules(self):
         named = {name: getattr(self, name) for name in Rules._fields if name != "adjacency"}

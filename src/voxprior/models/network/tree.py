@@ -12,7 +12,8 @@ The paper calls (2) maximum likelihood and (3) maximum a posteriori; both are po
 configuration that training never met has θ = 1/K by (2) and (3), and the class frequencies under
 ``ml``, where it is undefined.
 
-A new sample gets P(L_i = 1) from `latent`'s weights; ``hard`` takes the likelier state, ``soft``
+A new sample gets P(L_i = 1) from `latent`'s weights, or jointly with the training samples
+(`joint`); ``hard`` takes the likelier state, ``soft``
 averages the table::
 
     P(C = k) = Σ_j θ_jk ∏_i P(L_i = l_ij)
@@ -288,9 +289,8 @@ def latent_states(
     biases, weights = [], []
     for i, (parent, members) in enumerate(zip(path.parents, path.equivalents or [])):
         children = words[np.concatenate([[parent], members])]
-        first = states[:, i]
-        if rules.start == "majority":
-            first = (2 * unpack(children, n).sum(axis=1) > len(children)).astype(np.int64)
+        voices = children if rules.start == "majority" else children[:1]
+        first = starting_states(unpack(voices, n))
         found = infer_latent(
             children, n, first, rules.alpha, rules.latent, rules.n_restarts, rng=rng
         )
@@ -298,6 +298,11 @@ def latent_states(
         biases.append(found.bias)
         weights.append(found.weight)
     return states, np.array(biases), weights
+
+
+def starting_states(children: np.ndarray) -> np.ndarray:
+    """The majority (n,) of children (n, M), ties to 0; of the parent alone its own state."""
+    return (2 * children.sum(axis=1) > children.shape[1]).astype(np.int64)
 
 
 def class_table(
