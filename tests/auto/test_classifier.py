@@ -7,8 +7,9 @@ from sklearn import config_context
 from tests.auto import naive
 
 from voxprior import AutoClassifier, VoxelSpace
+from voxprior.auto.discriminant import spectrum_of
 from voxprior.auto.folds import design_of
-from voxprior.auto.members import fit_members
+from voxprior.auto.members import fit_discriminants, with_nothing, with_sharing
 from voxprior.auto.views import views_of
 from voxprior.auto.weights import mixture, posterior_of
 
@@ -36,7 +37,14 @@ def members_of(x, y, groups=None, sharing=False):
     """Members, and the posterior and mixture of other prior masses than the package's."""
     views = views_of(x, groups)
     design = design_of(y, 2, groups, views.centered)
-    return fit_members(x, views, y, 2, design, sharing=sharing), design.n_effective
+    spectra = [spectrum_of(gram) for gram in views.grams]
+    members = fit_discriminants(views, spectra, y[:, None], 2, design.folds)
+    if sharing:
+        members = with_sharing(members, x, views, y, 2, design.folds, None)
+    return with_nothing(members), design.n_effective
+
+
+EVEN = np.log([[0.5, 0.5]])
 
 
 def test_six_scans_of_four_voxels_with_other_masses():
@@ -44,16 +52,16 @@ def test_six_scans_of_four_voxels_with_other_masses():
     members, worth = members_of(SIX, CLASSES, sharing=True)
     mass = np.array([0.7 / 16] * 16 + [0.22, 0.08])
     known = (members.left_out, members.grids)
-    posterior = posterior_of(*known, mass, members.codes, np.log([0.5, 0.5]), worth)
+    posterior = posterior_of(*known, mass, members.codes, EVEN, np.array([worth]))
     total = [one.sum() for one in posterior]
     raw = [0.058472, 0.058474, 0.058480, 0.058489, 0.058451, 0.058153, 0.057094, 0.052885]
     z = [0.055640, 0.055665, 0.055746, 0.055928, 0.056241, 0.056233, 0.054946, 0.041500]
     assert_allclose(total, [*raw, *z, 0.105050, 0.002551], atol=6e-7)
-    center = posterior[6] @ members.grids[6].log_weight / total[6]
+    center = posterior[6][:, 0] @ members.grids[6].log_weight / total[6]
     assert center == pytest.approx(3.524791, abs=6e-7)
     model = AutoClassifier(sharing=True).fit(SIX, CLASSES)
-    scores, grids = model._scores(NEW), model._grids()
-    p = mixture(scores, grids, posterior, np.log([0.5, 0.5]), worth)
+    scores, grids = [one[:, None] for one in model._scores(NEW)], model._grids()
+    p = mixture(scores, grids, posterior, EVEN, np.array([worth]))[:, 0]
     assert_allclose(p, [[0.942819, 0.057181], [0.098454, 0.901546]], atol=6e-7)
 
 
@@ -77,12 +85,12 @@ def test_two_runs_of_two_scans_centred_by_run():
     assert model.n_effective_ == 2
     assert model.sharing_ is None
     members, worth = members_of(x, y, groups)
-    known, log_prior = (members.left_out, members.grids), np.log([0.5, 0.5])
+    known, worth = (members.left_out, members.grids), np.array([worth])
     mass = np.array([0.7 / 16] * 16 + [0.08]) / 0.78
-    posterior = posterior_of(*known, mass, members.codes, log_prior, worth)
+    posterior = posterior_of(*known, mass, members.codes, EVEN, worth)
     assert posterior[-1].sum() == pytest.approx(0.034447, abs=6e-7)
-    scores = model._scores(np.array([[0.5, -1, 0], [-0.5, 1, 0]]))
-    p = mixture(scores, members.grids, posterior, log_prior, worth)
+    scores = [one[:, None] for one in model._scores(np.array([[0.5, -1, 0], [-0.5, 1, 0]]))]
+    p = mixture(scores, members.grids, posterior, EVEN, worth)[:, 0]
     assert_allclose(p, [[0.904665, 0.095335], [0.095335, 0.904665]], atol=6e-7)
 
 
@@ -194,7 +202,7 @@ def test_fit_prepared_is_fit(dtype, with_groups):
         made = model.fit_prepared(prepared, rows, labels)
         assert_array_equal(made.predict_proba(new), wanted.predict_proba(new))
         assert made.decisions_ == wanted.decisions_
-    assert len(prepared.views) == 2  # the passes over voxels that were needed
+    assert len(prepared.known) == 2  # the passes over voxels that were needed
 
 
 def test_a_million_features_are_finite():

@@ -7,7 +7,7 @@ from tests.auto import naive
 
 from voxprior import VoxelSpace
 from voxprior.auto import views as module
-from voxprior.auto.views import lifted, neighbor_radius, smoother_of, views_of
+from voxprior.auto.views import cross_of, lifted, neighbor_radius, smoother_of, views_of
 
 SPACE = VoxelSpace.grid((3, 4, 2))
 
@@ -28,7 +28,7 @@ def test_gram_matrices_are_those_of_the_matrices(times, width, monkeypatch):
     monkeypatch.setattr(module, "voxel_blocks", narrow)
     x = scans(times=times)
     views = views_of(x, None, smoother_of(SPACE))
-    centered = (x - x.mean(axis=0)) / views.standard.unit
+    centered = (x - x.mean(axis=0)) / views.voxels.unit
     wanted = naive.view_matrices(centered, SPACE)
     assert views.names == tuple(wanted) == ("raw", "z", "smooth")
     for gram, A in zip(views.grams, wanted.values()):
@@ -40,17 +40,15 @@ def test_weights_come_back_to_voxels(name):
     x = scans(times=2)
     smoother = smoother_of(SPACE)
     views = views_of(x, None, smoother)
-    A = naive.view_matrices((x - x.mean(axis=0)) / views.standard.unit, SPACE)[name]
+    A = naive.view_matrices((x - x.mean(axis=0)) / views.voxels.unit, SPACE)[name]
     rows = np.random.default_rng(1).normal(size=(3, 48))
-    assert_allclose(lifted(name, rows.copy(), views.standard, smoother), rows @ A.T @ A, atol=1e-12)
+    assert_allclose(lifted(name, rows.copy(), views.voxels), rows @ A.T @ A, atol=1e-12)
 
 
 def test_moderated_deviations_of_six_scans():
     x = [[2, 0, 1, 0], [3, 1, 0, 1], [2, 1, 2, 0], [0, 2, 1, 1], [1, 3, 0, 0], [0, 2, 2, 2]]
-    standard = views_of(np.array(x, float)).standard
-    assert_allclose(
-        standard.unit / standard.scale, [1.123816, 1.029203, 0.944771, 0.904720], atol=6e-7
-    )
+    voxels = views_of(np.array(x, float)).voxels
+    assert_allclose(voxels.unit / voxels.scale, [1.123816, 1.029203, 0.944771, 0.904720], atol=6e-7)
 
 
 def test_voxels_that_do_not_vary_change_nothing():
@@ -67,10 +65,10 @@ def test_scans_that_were_centred_by_group_are_known():
     assert by_group.centered
     assert not views_of(x, groups).centered
     assert not views_of(x).centered
-    squares = ((x - means[groups]) ** 2).sum(axis=0) / by_group.standard.unit**2
+    squares = ((x - means[groups]) ** 2).sum(axis=0) / by_group.voxels.unit**2
     varies = squares > 1e-12
     V = squares[varies] / 5
-    assert_allclose(by_group.standard.scale[varies] ** -2, (5 * V + 4 * V.mean()) / 9)
+    assert_allclose(by_group.voxels.scale[varies] ** -2, (5 * V + 4 * V.mean()) / 9)
 
 
 @pytest.mark.parametrize("factor", [1e-170, 1e-3, 1e150])
@@ -91,9 +89,34 @@ def test_neighbours_of_points_and_meshes():
     assert_allclose(
         smoother_of(line).toarray(), smoother_of(VoxelSpace.grid((5,))).toarray(), rtol=1e-12
     )
-    mesh = VoxelSpace.from_mesh(np.array([[0.0, 0, 0], [2, 0, 0], [0, 2, 0]]), [[0, 1, 2]])
+    triangle = np.array([[0.0, 0, 0], [2, 0, 0], [0, 2, 0]])
+    mesh = VoxelSpace.from_mesh(triangle, [[0, 1, 2]])
     assert_allclose(smoother_of(mesh).sum(axis=1), 1)
+    # Points of another bank of a fold are near in space, and no neighbours along edges.
+    folded = VoxelSpace.from_mesh(np.vstack([triangle, triangle + 0.1]), [[0, 1, 2], [3, 4, 5]])
+    assert_allclose(smoother_of(folded).toarray()[:3, 3:], 0)
+    assert_allclose(smoother_of(folded).toarray()[:3, :3], smoother_of(mesh).toarray())
+    assert smoother_of(VoxelSpace.from_mesh(np.zeros((3, 3)), [[0, 1, 2]])) is None
     alone = VoxelSpace.from_coordinates(np.zeros((1, 3)))
     assert smoother_of(alone) is None
     assert smoother_of(VoxelSpace.from_coordinates(np.zeros((4, 3)))) is None
     assert smoother_of(VoxelSpace.grid((1,))) is None
+
+
+@pytest.mark.parametrize("name", ["raw", "z", "smooth"])
+def test_inner_products_with_new_scans(name):
+    x, new = scans(times=2), scans(4, times=2, seed=1)
+    voxels = views_of(x, None, smoother_of(SPACE)).voxels
+    A = naive.view_matrices((x - x.mean(axis=0)) / voxels.unit, SPACE)[name]
+    old, at = ((one - x.mean(axis=0)) / voxels.unit @ A.T for one in (x, new))
+    cross = cross_of(new.astype("f4"), x, voxels, name)
+    assert_allclose(cross.gram, at @ old.T, rtol=1e-4, atol=1e-5)
+    assert_allclose(cross.squared_norms, (at**2).sum(axis=1), rtol=1e-5)
+
+
+def test_views_can_be_chosen_and_numbers_without_end_are_refused():
+    views = views_of(scans(), None, smoother_of(SPACE), ["smooth"])
+    assert views.names == ("smooth",)
+    assert_allclose(views.grams[0], views_of(scans(), None, smoother_of(SPACE)).grams[2])
+    with pytest.raises(ValueError, match="too large"):
+        views_of(np.array([[1e308], [1.5e308]]))

@@ -9,7 +9,7 @@ so a fitted model keeps r maps per view and no scan, and a new scan is read once
 
 | symbol | variable | shape |
 |---|---|---|
-| A_t, dual coefficients at shrinkage t | `path.dual[t]` | (n, C) |
+| A_t, dual coefficients at shrinkage t | `paths[v][t]` | (n, C) |
 | B', for all views one below the other | `basis` | (R, p) |
 | G, zero where map and member are of different views | `dual` | (M, R, C) |
 | f, what is followed over the training scans | `latent` | (n, k) |
@@ -22,11 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import svd
 
-from voxprior.auto.discriminant import Path
-from voxprior.auto.views import Standard, Views, lifted
+from voxprior.auto.views import Views, Voxels, combined, lifted
 from voxprior.models.gaussian.gram import voxel_blocks
 
 __all__ = ["Basis", "basis_of", "patterns", "projected"]
@@ -42,15 +40,13 @@ class Basis(NamedTuple):
     dual: NDArray[np.float64]
 
 
-def basis_of(
-    X: NDArray, views: Views, paths: Sequence[Path], smoother: sparse.csr_array | None
-) -> Basis:
-    """Maps for the paths of all views, in the precision of the training scans (n, p)."""
+def basis_of(X: NDArray, views: Views, paths: Sequence[NDArray]) -> Basis:
+    """Maps for the dual coefficients of all views, in the precision of the training scans."""
     maps, duals = [], []
     for name, path in zip(views.names, paths):
-        left, inner = _factors(path.dual)
-        rows = _combined(X, views.standard, left.T)
-        maps.append(lifted(name, rows, views.standard, smoother).astype(X.dtype))
+        left, inner = _factors(path)
+        rows = combined(X, views.voxels, left.T)
+        maps.append(lifted(name, rows, views.voxels).astype(X.dtype))
         duals.append(inner)
     R, (T, _, C) = sum(map(len, maps)), duals[0].shape
     dual, first = np.zeros((len(duals) * T, R, C)), 0
@@ -69,23 +65,15 @@ def _factors(dual: NDArray) -> tuple[NDArray, NDArray]:
     return left[:, kept], inner
 
 
-def _combined(X: NDArray, standard: Standard, rows: NDArray) -> NDArray[np.float64]:
-    """Combinations `rows` (r, n) of the centred scans, (r, p)."""
-    total = np.empty((len(rows), X.shape[1]))
-    for block in voxel_blocks(*X.shape):
-        total[:, block] = rows @ standard.read(X, block)
-    return total
-
-
-def projected(X: NDArray, standard: Standard, maps: NDArray) -> NDArray[np.float64]:
+def projected(X: NDArray, voxels: Voxels, maps: NDArray) -> NDArray[np.float64]:
     """Inner products (m, r) of centred scans with maps (r, p)."""
     total = np.zeros((len(X), len(maps)))
     for block in voxel_blocks(len(X) + len(maps), X.shape[1]):
-        total += standard.read(X, block) @ maps[:, block].T
+        total += voxels.read(X, block) @ maps[:, block].T
     return total
 
 
-def patterns(X: NDArray, standard: Standard, latent: NDArray) -> NDArray:
+def patterns(X: NDArray, voxels: Voxels, latent: NDArray) -> NDArray:
     """How each voxel rises with each column of `latent` (n, k) over the scans, (k, p).
 
     Reference: S. Haufe et al., NeuroImage 87 (2014) 96-110.
@@ -93,4 +81,4 @@ def patterns(X: NDArray, standard: Standard, latent: NDArray) -> NDArray:
     f = latent - latent.mean(axis=0)
     power = np.einsum("ij,ij->j", f, f)
     f = np.divide(f, power, out=np.zeros_like(f), where=power > 0)
-    return (_combined(X, standard, f.T) * standard.unit).astype(X.dtype)
+    return (combined(X, voxels, f.T) * voxels.unit).astype(X.dtype)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import _fit_context
-from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from voxprior.algebra import blas_threads_for
 from voxprior.auto.basis import basis_of, patterns, projected
-from voxprior.auto.discriminant import SHRINKAGES
+from voxprior.auto.discriminant import SHRINKAGES, spectrum_of
 from voxprior.auto.folds import design_of
+from voxprior.auto.many import ManyClassifiers, Prepared, group_numbers, known_groups
 from voxprior.auto.members import (
     Members,
     centered_scans,
-    fit_members,
+    fit_discriminants,
     sharing_scores,
     sharing_weights,
+    with_nothing,
+    with_sharing,
 )
-from voxprior.auto.views import Standard, Views, smoother_of, views_of
+from voxprior.auto.views import Views, Voxels, smoother_of, views_of
 from voxprior.auto.weights import (
     DISCRIMINANT,
     NOTHING,
@@ -34,15 +36,6 @@ from voxprior.auto.weights import (
 from voxprior.auto.words import decisions
 from voxprior.models.base import FLOATS, VoxelClassifier
 from voxprior.space import VoxelSpace
-
-
-class Prepared(NamedTuple):
-    """Checked scans (n, p), group numbers, the smoother, and views by training rows."""
-
-    scans: NDArray
-    groups: NDArray | None
-    smoother: sparse.csr_array | None
-    views: dict[bytes, Views]
 
 
 class AutoClassifier(VoxelClassifier):
@@ -128,6 +121,13 @@ class AutoClassifier(VoxelClassifier):
     # Voxels are scaled inside, and one view is not: whoever prepares scans need not do it.
     scales_voxels: ClassVar[bool] = True
 
+    # For tests in batch, see `voxprior.validation.batch`.
+    fit_many_words: ClassVar[str] = (
+        "the log-odds of the automatic classifier, learned anew in every fold and relabelling"
+    )
+    labels_at_once: ClassVar[int] = 256
+    most_scans_at_once: ClassVar[int] = 1000
+
     # Groups reach `fit` by themselves where scikit-learn routes metadata.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
@@ -154,9 +154,8 @@ class AutoClassifier(VoxelClassifier):
         """
         X, codes = self._training_scans(X, y)
         self._n_voxels()
-        groups = _group_numbers(X, groups)
-        smoother = smoother_of(self.space)
-        return self._learn(X, codes, groups, smoother, views_of(X, groups, smoother))
+        groups = known_groups(X, groups)
+        return self._learn(X, codes, groups, views_of(X, groups, smoother_of(self.space)))
 
     def prepare(self, X, groups=None) -> Prepared:
         """Check scans (n, p) and find all that labels do not change, once for many fits.
@@ -174,7 +173,7 @@ class AutoClassifier(VoxelClassifier):
         self._validate_params()
         X = validate_data(self, X, dtype=FLOATS)
         self._n_voxels()
-        return Prepared(X, _group_numbers(X, groups), smoother_of(self.space), {})
+        return Prepared(X, known_groups(X, groups), smoother_of(self.space), {})
 
     def fit_prepared(self, prepared: Prepared, rows, y):
         """Fit to some rows of the prepared scans: ``fit(X[rows], y, groups[rows])``.
@@ -193,20 +192,52 @@ class AutoClassifier(VoxelClassifier):
         """
         rows, codes = np.asarray(rows), self._encode(y)
         self.n_features_in_ = prepared.scans.shape[1]
-        X = prepared.scans[rows]
-        groups = None if prepared.groups is None else _numbered(prepared.groups[rows])
-        key = np.ascontiguousarray(rows).tobytes()
-        if key not in prepared.views:
-            prepared.views[key] = views_of(X, groups, prepared.smoother)
-        return self._learn(X, codes, groups, prepared.smoother, prepared.views[key])
+        groups = group_numbers(prepared.groups, rows)
+        return self._learn(prepared.scans[rows], codes, groups, prepared.views_of(rows))
+
+    @available_if(lambda self: not self.sharing)
+    def fit_many(self, prepared: Prepared, rows, Y, n_classes: int) -> ManyClassifiers:
+        """Fit to some rows of the prepared scans for many labellings at once.
+
+        The same models as `fit` gives one by one; see `voxprior.validation.batch` for what is
+        asked of it and `voxprior.auto.many` for how. Not with ``sharing=True``.
+
+        Parameters
+        ----------
+        prepared : Prepared
+            What :meth:`prepare` returned.
+        rows : integer array of shape (m,)
+            Which scans train.
+        Y : array of shape (m, B)
+            Class codes from 0, one labelling per column.
+        n_classes : int
+
+        Returns
+        -------
+        ManyClassifiers
+            Its ``decision_function(rows)`` gives log-odds, or log-probabilities beyond two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from voxprior import AutoClassifier
+        >>> y, rng = np.tile([0, 1], 8), np.random.default_rng(0)
+        >>> X = rng.normal(size=(16, 4)) + 3 * y[:, None]
+        >>> model, train = AutoClassifier(), np.arange(12)
+        >>> many = model.fit_many(model.prepare(X), train, np.column_stack([y, 1 - y])[train], 2)
+        >>> (many.decision_function(np.arange(12, 16)) > 0).T.astype(int)
+        array([[0, 1, 0, 1],
+               [1, 0, 1, 0]])
+        """
+        with blas_threads_for(len(rows)):
+            return ManyClassifiers.fitted(prepared, np.asarray(rows), np.asarray(Y), n_classes)
 
     def predict_proba(self, X):
         """Class probabilities, an array (n, C)."""
         X = self._new_scans(X)
-        log_prior = np.log(self.class_prior_)
-        return mixture(
-            self._scores(X), self._grids(), self._posterior(), log_prior, self.n_effective_
-        )
+        scores = [member[:, None] for member in self._scores(X)]
+        posterior = [weight[:, None] for weight in self._posterior()]
+        return mixture(scores, self._grids(), posterior, *self._prior_knowledge())[:, 0]
 
     def voxel_maps(self) -> dict[str, np.ndarray]:
         """What each voxel adds to the answer, and how it follows the answer.
@@ -225,27 +256,35 @@ class AutoClassifier(VoxelClassifier):
 
     # ------------------------------------------------------------------ fitting
 
-    def _learn(self, X, codes, groups, smoother, views: Views) -> AutoClassifier:
+    def _learn(self, X, codes, groups, views: Views) -> AutoClassifier:
         n_classes = len(self.classes_)
         design = design_of(codes, n_classes, groups, views.centered)
         self.class_prior_ = np.bincount(codes, minlength=n_classes) / len(codes)
         self.n_effective_ = design.n_effective
         with blas_threads_for(len(X)):
-            members = fit_members(X, views, codes, n_classes, design, self.space, self.sharing)
+            spectra = [spectrum_of(gram) for gram in views.grams]
+            members = fit_discriminants(views, spectra, codes[:, None], n_classes, design.folds)
+            if self.sharing:
+                known = (X, views, codes, n_classes, design.folds, self.space)
+                members = with_sharing(members, *known)
+            members = with_nothing(members)
             self._weigh(members)
-            self._keep(X, members, views, smoother)
+            self._keep(X, members, views)
         self.decisions_ = decisions(self, design, len(members.codes))
         return self
 
+    def _prior_knowledge(self) -> tuple[NDArray, NDArray]:
+        """Log class frequencies (1, C), and how many scans count, (1,)."""
+        return np.log(self.class_prior_)[None], np.array([self.n_effective_])
+
     def _weigh(self, members: Members) -> None:
         """Posterior of members and weights, and what it makes of the left-out scans."""
-        log_prior, worth = np.log(self.class_prior_), self.n_effective_
         known = (members.left_out, members.grids)
-        posterior = posterior_of(*known, members.mass, members.codes, log_prior, worth)
-        p = mixture(*known, posterior, log_prior, worth)[
-            np.arange(len(members.codes)), members.codes
-        ]
+        posterior = posterior_of(*known, members.mass, members.codes, *self._prior_knowledge())
+        p = mixture(*known, posterior, *self._prior_knowledge())
+        p = np.take_along_axis(p, members.codes[..., None], 2)
         self.left_out_log_loss_ = float(-np.log(p).mean()) if len(p) else float("nan")
+        posterior = [weight[:, 0] for weight in posterior]
         n_views, T = len(members.paths), len(SHRINKAGES)
         self.shrinkages_ = np.array(SHRINKAGES)
         self.log_weights_ = members.grids[0].log_weight.copy()
@@ -257,27 +296,28 @@ class AutoClassifier(VoxelClassifier):
         self.sharing_weight_ = float(self.sharing_posterior_.sum())
         self.nothing_weight_ = float(posterior[-1].sum()) if len(members.codes) else 0.0
 
-    def _keep(self, X, members: Members, views: Views, smoother) -> None:
+    def _keep(self, X, members: Members, views: Views) -> None:
         """What prediction and maps need; no scan."""
-        standard = views.standard
+        voxels = views.voxels
         self.views_ = list(views.names)
-        self.mean_, self.unit_ = standard.mean, standard.unit
-        self.basis_, self.dual_ = basis_of(X, views, members.paths, smoother)
-        self.offset_ = np.concatenate([path.offset for path in members.paths])
-        latent = projected(X, standard, self._average_weights())
-        self.pattern_ = patterns(X, standard, latent)
+        self.mean_, self.unit_ = voxels.mean, voxels.unit
+        duals, offsets = zip(*(paths.of_scans() for paths in members.paths))
+        self.basis_, self.dual_ = basis_of(X, views, duals)
+        self.offset_ = np.concatenate(offsets)
+        latent = projected(X, voxels, self._average_weights())
+        self.pattern_ = patterns(X, voxels, latent)
 
     # ------------------------------------------------------------------ prediction
 
-    def _standard(self) -> Standard:
-        return Standard(self.mean_, self.unit_, np.ones(0))
+    def _voxels(self) -> Voxels:
+        return Voxels(self.mean_, self.unit_, np.ones(0))
 
     def _scores(self, X) -> list[NDArray[np.float64]]:
         """Scores (m, C) of new scans by member, in the order of `_posterior`."""
-        features = projected(X, self._standard(), self.basis_)
+        features = projected(X, self._voxels(), self.basis_)
         scores = list(features @ self.dual_ + self.offset_[:, None, :])
         if self.sharing_ is not None:
-            scores.append(sharing_scores(self.sharing_, centered_scans(X, self._standard())))
+            scores.append(sharing_scores(self.sharing_, centered_scans(X, self._voxels())))
         return [*scores, np.zeros((len(X), len(self.classes_)))]
 
     def _posterior(self) -> list[NDArray[np.float64]]:
@@ -297,18 +337,3 @@ class AutoClassifier(VoxelClassifier):
             strength = self.sharing_posterior_ @ np.exp(PROBABILITIES.log_weight)
             weights = weights + strength * sharing_weights(self.sharing_)
         return weights[1:] - weights[:1] if len(weights) == 2 else weights - weights.mean(axis=0)
-
-
-def _group_numbers(X: NDArray, groups: Any) -> NDArray[np.intp] | None:
-    """Groups by number in sorted order, or None where there are none."""
-    if groups is None:
-        return None
-    groups = column_or_1d(groups)
-    check_consistent_length(X, groups)
-    return _numbered(groups)
-
-
-def _numbered(groups: NDArray) -> NDArray[np.intp] | None:
-    """Groups by number; None for a single one, which tells nothing."""
-    known, numbers = np.unique(groups, return_inverse=True)
-    return numbers if len(known) > 1 else None

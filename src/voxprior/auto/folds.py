@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Design", "design_of"]
+__all__ = ["Design", "Folds", "design_of"]
 
 MOST_FOLDS, MOST_GROUP_FOLDS = 5, 8
 # Left out once with this many scans per class; several times with fewer.
@@ -39,10 +39,14 @@ MOST_REPEATS = 4
 CROSSING = 0.25
 
 
+# Training and test scans of each fold.
+Folds = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+
+
 class Design(NamedTuple):
     """Folds (train, test) of the training scans, what was left out, and n_eff."""
 
-    folds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    folds: Folds
     unit: str
     n_effective: int
     why: str
@@ -76,7 +80,7 @@ def design_of(
     return Design(_usable(labels, codes, n_classes), unit, worth, why)
 
 
-def _usable(labels: NDArray, codes: NDArray, n_classes: int) -> list:
+def _usable(labels: NDArray, codes: NDArray, n_classes: int) -> Folds:
     """Folds of every row of fold numbers whose training part has all classes."""
     folds = []
     for row in labels:

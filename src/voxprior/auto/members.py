@@ -2,7 +2,7 @@
 
 | member | scores |
 |---|---|
-| discriminants, views x shrinkages, equal shares | `discriminant_path` of the Gram matrix of the view |
+| discriminants, views x shrinkages, equal shares | `discriminant_paths` of the Gram matrix of the view |
 | feature sharing on centred scans, if asked for, 22 to their 70 | log p(c given x) - log(n_c/n) |
 | nothing there, even odds against all others | 0: the class frequencies |
 
@@ -12,26 +12,42 @@ not differ within classes. "Nothing there" is absent where there are no folds: n
 
 | symbol | variable | shape |
 |---|---|---|
-| s^m of the N left-out scans | `Members.left_out[m]` | (N, C) |
-| class of left-out scans | `Members.codes` | (N,) |
+| s^m of the N left-out scans, for B labellings | `Members.left_out[m]` | (N, B, C) |
+| class of left-out scans | `Members.codes` | (N, B) |
 """  # noqa: E501
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voxprior.auto.discriminant import SHRINKAGES, Path, discriminant_path, has_noise
-from voxprior.auto.folds import Design
-from voxprior.auto.views import Standard, Views, neighbor_radius
+from voxprior.auto.discriminant import (
+    SHRINKAGES,
+    Paths,
+    Spectrum,
+    discriminant_paths,
+    has_noise,
+    spectrum_of,
+)
+from voxprior.auto.folds import Folds
+from voxprior.auto.views import Views, Voxels, neighbor_radius
 from voxprior.auto.weights import NOTHING, PROBABILITIES, Grid, discriminant_grid
 from voxprior.models.gaussian.gram import voxel_blocks
 from voxprior.models.sharing import FeatureSharingNB
 from voxprior.space import VoxelSpace
 
-__all__ = ["Members", "centered_scans", "fit_members", "sharing_scores", "sharing_weights"]
+__all__ = [
+    "Members",
+    "centered_scans",
+    "fit_discriminants",
+    "sharing_scores",
+    "sharing_weights",
+    "with_nothing",
+    "with_sharing",
+]
 
 MASS_PATH, MASS_SHARING = 0.70, 0.22
 # Odds that scans say nothing about the classes, against all other members together.
@@ -43,49 +59,70 @@ LEAST = 1e-15
 class Members(NamedTuple):
     """Members fitted to all training scans, and the scores of their left-out copies."""
 
-    paths: list[Path]  # one per view
+    paths: list[Paths]  # one per view
     sharing: FeatureSharingNB | None
     grids: list[Grid]
-    mass: NDArray[np.float64]
+    mass: NDArray[np.float64]  # summing to 1 once all have joined
     left_out: list[NDArray[np.float64]]
     codes: NDArray[np.intp]
 
 
-def fit_members(
+def fit_discriminants(
+    views: Views, spectra: Sequence[Spectrum], codes: NDArray, n_classes: int, folds: Folds
+) -> Members:
+    """Fit discriminants to all training scans and to all but each fold.
+
+    `spectra` are those of the views; `codes` (n, B) are labellings that share the folds.
+    """
+    paths = [discriminant_paths(spectrum, codes, n_classes) for spectrum in spectra]
+    tested = np.concatenate([np.empty(0, np.intp), *(test for _, test in folds)])
+    left_out = _left_out_paths(views, codes, n_classes, folds)
+    grids = [discriminant_grid(n_classes, bool(folds))] * len(left_out)
+    mass = np.full(len(left_out), MASS_PATH / len(left_out))
+    return Members(paths, None, grids, mass, left_out, codes[tested])
+
+
+def with_sharing(
+    members: Members,
     X: NDArray,
     views: Views,
     codes: NDArray,
     n_classes: int,
-    design: Design,
-    space: VoxelSpace | None = None,
-    sharing: bool = False,
+    folds: Folds,
+    space: VoxelSpace | None,
 ) -> Members:
-    """Fit all members to training scans (n, p), and to all but each fold."""
-    paths = [discriminant_path(gram, codes, n_classes) for gram in views.grams]
-    tested = np.concatenate([np.empty(0, np.intp), *(test for _, test in design.folds)])
-    left_out = _left_out_paths(views, codes, n_classes, design)
-    grids = [discriminant_grid(n_classes, bool(design.folds))] * len(left_out)
-    mass = [MASS_PATH / len(left_out)] * len(left_out)
-    model = None
-    if sharing and _can_share(views.grams[0], codes, n_classes, design):
-        model, scores = _fit_sharing(X, views.standard, codes, n_classes, design, space)
-        left_out.append(scores)
-        grids, mass = [*grids, PROBABILITIES], [*mass, MASS_SHARING]
-    if design.folds:
-        left_out.append(np.zeros((len(tested), n_classes)))
-        grids, mass = [*grids, NOTHING], [*mass, ODDS_NOTHING * sum(mass)]
-    shares = np.array(mass) / np.sum(mass)
-    return Members(paths, model, grids, shares, left_out, codes[tested])
+    """Let feature sharing join, where it can be fitted, for a single labelling (n,)."""
+    if not _can_share(views.grams[0], codes, n_classes, folds):
+        return members
+    model, scores = _fit_sharing(X, views.voxels, codes, n_classes, folds, space)
+    return _joined(members._replace(sharing=model), scores[:, None], PROBABILITIES, MASS_SHARING)
 
 
-def _left_out_paths(views: Views, codes, n_classes: int, design: Design) -> list[NDArray]:
-    """Scores (N, C) of left-out scans by view and shrinkage."""
+def with_nothing(members: Members) -> Members:
+    """Let "nothing there" join where left-out scans can judge it, and masses sum to 1."""
+    if len(members.codes):
+        odds = ODDS_NOTHING * members.mass.sum()
+        members = _joined(members, np.zeros_like(members.left_out[0]), NOTHING, odds)
+    return members._replace(mass=members.mass / members.mass.sum())
+
+
+def _joined(members: Members, scores: NDArray, grid: Grid, mass: float) -> Members:
+    return members._replace(
+        grids=[*members.grids, grid],
+        mass=np.append(members.mass, mass),
+        left_out=[*members.left_out, scores],
+    )
+
+
+def _left_out_paths(views: Views, codes, n_classes: int, folds: Folds) -> list[NDArray]:
+    """Scores (N, B, C) of left-out scans by view and shrinkage."""
     found: list[NDArray] = []
     for gram in views.grams:
-        parts = [np.empty((len(SHRINKAGES), 0, n_classes))]
-        for train, test in design.folds:
-            path = discriminant_path(gram[np.ix_(train, train)], codes[train], n_classes)
-            parts.append(path.scores(gram[np.ix_(test, train)]))
+        parts = [np.empty((len(SHRINKAGES), 0, codes.shape[1], n_classes))]
+        for train, test in folds:
+            spectrum = spectrum_of(gram[np.ix_(train, train)])
+            paths = discriminant_paths(spectrum, codes[train], n_classes)
+            parts.append(paths.scores(gram[np.ix_(test, train)]))
         found += list(np.concatenate(parts, axis=1))
     return found
 
@@ -93,23 +130,23 @@ def _left_out_paths(views: Views, codes, n_classes: int, design: Design) -> list
 # ---------------------------------------------------------------- feature sharing
 
 
-def _can_share(gram: NDArray, codes: NDArray, n_classes: int, design: Design) -> bool:
+def _can_share(gram: NDArray, codes: NDArray, n_classes: int, folds: Folds) -> bool:
     """Whether scans of a class differ among all scans, and in the training part of every fold."""
-    parts = [np.arange(len(codes)), *(train for train, _ in design.folds)]
+    parts = [np.arange(len(codes)), *(train for train, _ in folds)]
     return all(has_noise(gram[np.ix_(i, i)], codes[i], n_classes) for i in parts)
 
 
 def _fit_sharing(
-    X: NDArray, standard: Standard, codes: NDArray, n_classes: int, design: Design, space
+    X: NDArray, voxels: Voxels, codes: NDArray, n_classes: int, folds: Folds, space
 ) -> tuple[FeatureSharingNB, NDArray]:
     """Feature sharing fitted to all scans, and scores (N, C) of its left-out copies."""
-    scans = centered_scans(X, standard)
+    scans = centered_scans(X, voxels)
     radius = None if space is None or space.kind == "mesh" else neighbor_radius(space)
     space = None if radius is None and space is not None and space.kind == "points" else space
     model = FeatureSharingNB(space, radius=radius, shrinkage="james-stein")
     prepared = model.prepare(scans)
     parts = [np.empty((0, n_classes))]
-    for train, test in design.folds:
+    for train, test in folds:
         model.fit_prepared(prepared, train, codes[train])
         parts.append(sharing_scores(model, scans[test]))
     return model.fit_prepared(prepared, np.arange(len(codes)), codes), np.concatenate(parts)
@@ -126,9 +163,9 @@ def sharing_weights(model: FeatureSharingNB) -> NDArray[np.float64]:
     return (model.theta_ - model.theta_.mean(axis=0)) / model.var_ / model.temperature_
 
 
-def centered_scans(X: NDArray, standard: Standard) -> NDArray:
+def centered_scans(X: NDArray, voxels: Voxels) -> NDArray:
     """Scans less the training mean and in units, in the precision they came in."""
     scans = np.empty_like(X)
     for block in voxel_blocks(*X.shape):
-        scans[:, block] = standard.read(X, block)
+        scans[:, block] = voxels.read(X, block)
     return scans

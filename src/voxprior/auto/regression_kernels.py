@@ -29,18 +29,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.sparse import csr_array
 
 from voxprior.algebra import blas_threads_for
-from voxprior.auto.regression_views import (
-    Voxels,
-    centered_by_group,
-    describe_voxels,
-    gram_of,
-    smoothing_of,
-)
-from voxprior.errors import InputError
+from voxprior.auto.views import Voxels, views_of
 from voxprior.models.gaussian.gram import Cross, center_cross, center_gram
-from voxprior.space import VoxelSpace
 
 SHAPES = ("linear", "radial")
 
@@ -75,7 +68,7 @@ class ScanKernels(NamedTuple):
 
 
 def scan_kernels(
-    X: NDArray, groups: NDArray | None, views: Sequence[str], space: VoxelSpace | None
+    X: NDArray, groups: NDArray | None, views: Sequence[str], smoother: csr_array | None
 ) -> ScanKernels:
     """Kernels of training scans (n, J) in several views.
 
@@ -86,18 +79,15 @@ def scan_kernels(
     >>> [kernel.name for kernel in scan_kernels(X, None, ["raw", "z"], None).kernels]
     ['raw linear', 'raw radial', 'z linear', 'z radial']
     """
-    codes, centered, degrees = group_codes(groups), False, len(X) - 1
-    if codes is not None and centered_by_group(X, codes):
-        centered, degrees = True, len(X) - int(codes.max()) - 1
-    smoother = smoothing_of(space) if space is not None and "smooth" in views else None
-    voxels = describe_voxels(X, degrees, smoother)
-    kernels: list[Kernel] = []
-    with blas_threads_for(len(X)), np.errstate(over="ignore", invalid="ignore"):
-        for view in views:
-            gram = gram_of(X, voxels, view)
-            refuse_infinite(gram)
-            kernels += kernels_of(gram, view)
-    return ScanKernels(X, list(views), voxels, kernels, codes, centered)
+    codes = group_codes(groups)
+    with blas_threads_for(len(X)):
+        read = views_of(X, codes, smoother, views)
+        kernels = [
+            kernel
+            for view, gram in zip(read.names, read.grams)
+            for kernel in kernels_of(gram, view)
+        ]
+    return ScanKernels(X, list(read.names), read.voxels, kernels, codes, read.centered)
 
 
 def group_codes(groups: NDArray | None) -> NDArray[np.intp] | None:
@@ -110,12 +100,6 @@ def group_codes(groups: NDArray | None) -> NDArray[np.intp] | None:
         return None
     names, codes = np.unique(groups, return_inverse=True)
     return codes if 1 < len(names) < len(codes) else None
-
-
-def refuse_infinite(products: NDArray) -> None:
-    """Refuse scans whose squares are too large for a number."""
-    if not np.isfinite(products).all():
-        raise InputError("X contains infinity or values too large to be squared")
 
 
 def kernels_of(gram: NDArray[np.float64], view: str) -> list[Kernel]:

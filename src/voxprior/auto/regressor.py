@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, clone
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -19,21 +19,14 @@ from sklearn.utils.validation import (
 
 from voxprior.algebra import blas_threads_for
 from voxprior.auto import student_mixture as mixture
+from voxprior.auto.many_regressors import NEGLIGIBLE_WEIGHT, ManyRegressors
 from voxprior.auto.regression_decisions import decisions_of
 from voxprior.auto.regression_kernels import (
     SHAPES,
     Kernel,
     ScanKernels,
     kernel_to,
-    refuse_infinite,
     scan_kernels,
-)
-from voxprior.auto.regression_views import (
-    VIEWS,
-    Voxels,
-    cross_of,
-    smoothing_of,
-    weights_on_voxels,
 )
 from voxprior.auto.student import (
     SHARES,
@@ -50,6 +43,15 @@ from voxprior.auto.student import (
     predictive,
     spectral_weights,
 )
+from voxprior.auto.views import (
+    VIEWS,
+    Voxels,
+    combined,
+    cross_of,
+    lifted,
+    refuse_infinite,
+    smoother_of,
+)
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.models.base import FLOATS, VoxelRegressor
 from voxprior.models.gaussian.gram import Cross
@@ -57,8 +59,6 @@ from voxprior.space import VoxelSpace
 
 # Parts of prepared scans whose kernels are kept: the folds of a split.
 MOST_KNOWN = 50
-# Members with less weight are left out of predictions.
-NEGLIGIBLE = 1e-4
 
 
 class PreparedScans(NamedTuple):
@@ -132,6 +132,13 @@ class AutoRegressor(VoxelRegressor):
     10
     """
 
+    # For tests in batch, see `voxprior.validation.batch`.
+    fit_many_words: ClassVar[str] = (
+        "the automatic regressor, learned anew in every fold and relabelling"
+    )
+    labels_at_once: ClassVar[int] = 256
+    most_scans_at_once: ClassVar[int] = 1000
+
     # Views scale voxels themselves, so that nothing needs to be scaled beforehand.
     scales_voxels: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
@@ -186,7 +193,35 @@ class AutoRegressor(VoxelRegressor):
         >>> np.array_equal(again, model.fit(X[rows], y).predict(X))
         True
         """
-        rows = np.asarray(rows)
+        return self._learn(self._prepared_kernels(prepared, np.asarray(rows)), self._targets(y))
+
+    def fit_many(
+        self, prepared: PreparedScans, rows: Any, Y: Any, n_classes: int = 0
+    ) -> ManyRegressors:
+        """Fit to some rows of the prepared scans for many targets (m, B), one per column.
+
+        The same models as `fit` gives one by one; see `voxprior.validation.batch` for what is
+        asked of it. Returns an object whose ``decision_function(rows)`` gives the predicted means
+        (n_new, B) of other rows. `n_classes` is 0, because targets are numbers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from voxprior import AutoRegressor
+        >>> X, Y = np.random.default_rng(0).normal(size=(8, 20)), np.arange(12.0).reshape(6, 2)
+        >>> model, rows = AutoRegressor(), np.arange(6)
+        >>> many = model.fit_many(model.prepare(X), rows, Y)
+        >>> one = model.fit(X[:6], Y[:, 1]).predict(X[6:])
+        >>> np.allclose(many.decision_function(np.array([6, 7]))[:, 1], one)
+        True
+        """
+        scans = self._prepared_kernels(prepared, np.asarray(rows))
+        learned = [_learned(scans, self._targets(y)) for y in np.asarray(Y).T]
+        fits = [(one.targets.center, one.fits, one.weights.sum(axis=1)) for one in learned]
+        return ManyRegressors.of(prepared.X, scans, fits)
+
+    def _prepared_kernels(self, prepared: PreparedScans, rows: NDArray) -> ScanKernels:
+        """Kernels of some rows, found once."""
         self.n_features_in_ = prepared.X.shape[1]
         X, known, key = prepared.X[rows], prepared.known, rows.tobytes()
         if key not in known:
@@ -194,49 +229,37 @@ class AutoRegressor(VoxelRegressor):
                 known.clear()
             groups = None if prepared.groups is None else prepared.groups[rows]
             known[key] = self._scan_kernels(X, groups)._replace(X=X[:0])  # kernels, not scans
-        return self._learn(known[key]._replace(X=X), self._targets(y))
-
-    def fit_many(self, prepared: PreparedScans, rows: Any, Y: Any) -> list[Self]:
-        """Models of several targets (m, B) of the same rows, one per column."""
-        return [clone(self).fit_prepared(prepared, rows, y) for y in np.asarray(Y).T]
+        return known[key]._replace(X=X)
 
     def _scan_kernels(self, X: NDArray, groups: NDArray | None) -> ScanKernels:
         self._n_voxels()  # refuses scans that are not of the space
-        return scan_kernels(X, groups, self._chosen_views(), self.space)
+        return scan_kernels(X, groups, self._chosen_views(), smoother_of(self.space))
 
     def _chosen_views(self) -> list[str]:
-        known = VIEWS if self.space is not None else VIEWS[:2]
+        known = VIEWS[:2] if smoother_of(self.space) is None else VIEWS
         if isinstance(self.views, str):
             return list(known)
         chosen = list(dict.fromkeys(self.views))
         if not chosen or not set(chosen) <= set(known):
+            needs = f"'smooth' needs a {option('space')} with neighbours"
             raise InputError(
                 f"{option('views', self.views)} cannot be used",
                 expected=f"'auto', or some of {', '.join(VIEWS)}",
-                remedy=f"'smooth' needs a {option('space')}" if "smooth" in chosen else None,
+                remedy=needs if "smooth" in chosen else None,
             )
         return chosen
 
     def _learn(self, scans: ScanKernels, y: NDArray[np.float64]) -> Self:
-        check_consistent_length(scans.X, y)
-        n_effective, icc = effective_scans(y, scans.groups, scans.centered)
-        targets = describe_targets(y, n_effective)
-        with blas_threads_for(len(y)):
-            fits = [
-                fit_members(kernel.values, kernel.vectors, targets.residual, SHARES)
-                for kernel in scans.kernels
-            ]
-            out = all_left_out(scans.kernels, fits, targets, scans.groups)
-            weights, density = member_weights(out, n_effective)
-        self._remember(scans, targets, fits, weights)
-        self.left_out_log_density_, self.left_out_r2_ = left_out_scores(out, weights, density)
-        self.decisions_ = decisions_of(self, scans, icc)
+        found = _learned(scans, y)
+        self._remember(scans, found.targets, found.fits, found.weights)
+        self.left_out_log_density_, self.left_out_r2_ = found.scores
+        self.decisions_ = decisions_of(self, scans, found.icc)
         return self
 
     def _remember(self, scans: ScanKernels, targets: Targets, fits: list[Fit], weights) -> None:
         """What predictions and maps need, as plain arrays."""
         self.X_fit_, self.views_ = scans.X, scans.views
-        self.voxel_mean_, self.voxel_weight_ = scans.voxels[:2]
+        self.voxel_mean_, self.voxel_unit_, self.voxel_scale_ = scans.voxels[:3]
         self.kernels_ = [kernel._asdict() for kernel in scans.kernels]
         self.kernel_names_ = [kernel.name for kernel in scans.kernels]
         self.dual_coef_ = np.array([fit.dual for fit in fits])
@@ -300,7 +323,7 @@ class AutoRegressor(VoxelRegressor):
     def _mixture(self, X: Any) -> mixture.StudentMixture:
         """The Student mixture of each scan: members of some weight, times stretches."""
         X = self._new_scans(X)
-        kept = self.weights_.sum(axis=1) >= NEGLIGIBLE
+        kept = self.weights_.sum(axis=1) >= NEGLIGIBLE_WEIGHT
         of_kernel = kept[1:].reshape(-1, len(TAUS))
         crosses: dict[str, Cross] = {}
         parts = [self._mean_alone(len(X))] if kept[0] else []
@@ -334,8 +357,8 @@ class AutoRegressor(VoxelRegressor):
         return cross
 
     def _voxels(self) -> Voxels:
-        smoother = smoothing_of(self.space) if "smooth" in self.views_ else None
-        return Voxels(self.voxel_mean_, self.voxel_weight_, smoother)
+        known = (self.voxel_mean_, self.voxel_unit_, self.voxel_scale_)
+        return Voxels(*known, smoother_of(self.space))
 
     def _fitted_targets(self) -> Targets:
         return Targets(self.y_mean_, np.zeros(0), self.n_eff_, self.smallest_variance_)
@@ -354,8 +377,34 @@ class AutoRegressor(VoxelRegressor):
             kernel = Kernel(**stored)
             if kernel.shape == SHAPES[0]:
                 dual = (self.member_weights_[i] * SHARES) @ self.dual_coef_[i] / kernel.scale
-                total += weights_on_voxels(self.X_fit_, voxels, kernel.view, dual)
+                rows = combined(self.X_fit_, voxels, dual[None])
+                total += lifted(kernel.view, rows, voxels)[0] / voxels.unit
         return {"weight": total / (self.linear_weight_ or 1.0)}
+
+
+class Learned(NamedTuple):
+    """What a mixture has learned of its targets."""
+
+    targets: Targets
+    fits: list[Fit]
+    weights: NDArray[np.float64]  # (members, stretches)
+    scores: tuple[float, float]
+    icc: float
+
+
+def _learned(scans: ScanKernels, y: NDArray[np.float64]) -> Learned:
+    """Fit all members to targets and weigh them by left-out scans."""
+    check_consistent_length(scans.X, y)
+    n_effective, icc = effective_scans(y, scans.groups, scans.centered)
+    targets = describe_targets(y, n_effective)
+    with blas_threads_for(len(y)):
+        fits = [
+            fit_members(kernel.values, kernel.vectors, targets.residual, SHARES)
+            for kernel in scans.kernels
+        ]
+        out = all_left_out(scans.kernels, fits, targets, scans.groups)
+        weights, density = member_weights(out, n_effective)
+    return Learned(targets, fits, weights, left_out_scores(out, weights, density), icc)
 
 
 def _checked_groups(groups: Any, X: NDArray) -> NDArray | None:

@@ -1,4 +1,4 @@
-"""Views of the same scans, and their Gram matrices in one pass over the voxels; no label is seen.
+"""Views of the same scans, and their inner products by passes over the voxels; no label is seen.
 
 Scans are centred by the mean of the training scans and divided by one number u, the largest
 deviation, so that squares neither overflow nor vanish. A view is a matrix A_v on voxels:
@@ -9,35 +9,54 @@ deviation, so that squares neither overflow nor vanish. A view is a matrix A_v o
     K_v = X A_v'A_v X'
 
 V_j = Σ_i x_ij² / d is the variance of voxel j, moderated toward the mean V̄ of all that vary: with
-few scans the variance of one voxel is mostly noise. Voxels that do not vary have s_j = 0. With
-several time points S acts within each of them. Any linear score in a view is one in voxels: with
-dual coefficients a its weights are A_v'A_v X'a, so that no view is computed for a new scan.
+few scans the variance of one voxel is mostly noise. d is n - 1, and n - G where scans were centred
+by G groups. Voxels that do not vary have s_j = 0. With several time points S acts within each of
+them. Any linear score in a view is one in voxels: with dual coefficients a its weights are
+A_v'A_v X'a, so that no view is computed for a new scan.
+
+Scans of any type are read by blocks of voxels and never copied whole; sums are float64.
 
 | symbol | variable | shape |
 |---|---|---|
-| X, centred and in units of u | `part`, by blocks of voxels | (n, p) |
+| X, centred and in units of u | by `Voxels.read` | (n, some voxels) |
 | mean, u | `mean`, `unit` | (p,), scalar |
 | d, degrees of freedom of a variance | `degrees` | scalar |
 | s | `scale` | (p,) |
-| S | `smoother` | (V, V) sparse |
+| S | `smoother` | (V, V) sparse, or None |
 | K_v | `grams[v]` | (n, n) |
+| h | `distance` | per pair of neighbours |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from voxprior.models.gaussian.gram import voxel_blocks
+from voxprior.errors import InputError
+from voxprior.models.gaussian.gram import Cross, voxel_blocks
 from voxprior.space import VoxelSpace
 
-__all__ = ["Standard", "Views", "lifted", "neighbor_radius", "smoother_of", "views_of"]
+__all__ = [
+    "VIEWS",
+    "Views",
+    "Voxels",
+    "combined",
+    "cross_of",
+    "gram_of",
+    "lifted",
+    "neighbor_radius",
+    "refuse_infinite",
+    "smoother_of",
+    "views_of",
+]
 
+VIEWS = ("raw", "z", "smooth")
 # Reach of the smooth view in voxels: the 26 neighbours in a volume.
 REACH = 1.8
 # Scans that the mean variance of all voxels counts for, beside a voxel's own.
@@ -48,16 +67,17 @@ CONSTANT = 1e-12
 CENTERED = 1e-6
 
 
-class Standard(NamedTuple):
-    """What centres and scales scans: mean (p,), the unit, and the inverse deviations s (p,)."""
+class Voxels(NamedTuple):
+    """What the training scans tell of each voxel, and how it is smoothed over its neighbours."""
 
     mean: NDArray[np.float64]
     unit: float
     scale: NDArray[np.float64]
+    smoother: csr_array | None = None
 
-    def read(self, X: NDArray, columns: slice | NDArray) -> NDArray[np.float64]:
+    def read(self, X: Any, columns: slice | NDArray) -> NDArray[np.float64]:
         """Some columns of scans, centred and in units, as float64."""
-        return (X[:, columns].astype(np.float64) - self.mean[columns]) / self.unit
+        return (np.asarray(X[:, columns], dtype=np.float64) - self.mean[columns]) / self.unit
 
 
 class Views(NamedTuple):
@@ -65,12 +85,15 @@ class Views(NamedTuple):
 
     names: tuple[str, ...]
     grams: list[NDArray[np.float64]]
-    standard: Standard
+    voxels: Voxels
     centered: bool  # whether every group has the mean of all scans
 
 
 def views_of(
-    X: NDArray, groups: NDArray | None = None, smoother: sparse.csr_array | None = None
+    X: Any,
+    groups: NDArray | None = None,
+    smoother: csr_array | None = None,
+    names: Sequence[str] = VIEWS,
 ) -> Views:
     """Views of training scans (n, p) of numbered groups: `smooth` only where there is a smoother.
 
@@ -82,25 +105,32 @@ def views_of(
     (('raw', 'z'), [0.56, 0.11, -0.67])
     """
     n, p = X.shape
-    standard, squares, raw = _unscaled(X), np.empty(p), np.zeros((n, n))
+    voxels, squares, raw = _unscaled(X, smoother), np.empty(p), np.zeros((n, n))
     for block in voxel_blocks(n, p):
-        part = standard.read(X, block)
+        part = voxels.read(X, block)
         raw += part @ part.T
         squares[block] = np.einsum("ij,ij->j", part, part)
     centered = groups is not None and _is_centered(raw, groups)
     degrees = n - (int(groups.max()) + 1 if groups is not None and centered else 1)
-    standard = standard._replace(scale=_inverse_deviations(squares, max(degrees, 1)))
-    parts = [_scaled(X, standard)]
-    parts += [] if smoother is None else [_smoothed(X, standard, smoother)]
-    grams = [raw, *(_gram(view, n) for view in parts)]
-    return Views(("raw", "z", "smooth")[: len(grams)], grams, standard, centered)
+    voxels = voxels._replace(scale=_inverse_deviations(squares, max(degrees, 1)))
+    known = [name for name in names if name != "smooth" or smoother is not None]
+    grams = [raw if name == "raw" else gram_of(X, voxels, name) for name in known]
+    return Views(tuple(known), grams, voxels, centered)
 
 
-def _unscaled(X: NDArray) -> Standard:
+def _unscaled(X: Any, smoother: csr_array | None) -> Voxels:
     """Mean and unit of training scans."""
-    mean = X.mean(axis=0, dtype=np.float64)
-    unit = float(np.maximum(X.max(axis=0) - mean, mean - X.min(axis=0)).max()) or 1.0
-    return Standard(mean, unit, np.ones(len(mean)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(axis=0, dtype=np.float64)
+        unit = float(np.maximum(X.max(axis=0) - mean, mean - X.min(axis=0)).max()) or 1.0
+    refuse_infinite(unit)
+    return Voxels(mean, unit, np.ones(len(mean)), smoother)
+
+
+def refuse_infinite(numbers: Any) -> None:
+    """Refuse scans that are too large to be computed with."""
+    if not np.isfinite(numbers).all():
+        raise InputError("X contains infinity or values too large to be squared")
 
 
 def _is_centered(gram: NDArray, groups: NDArray) -> bool:
@@ -120,52 +150,88 @@ def _inverse_deviations(squares: NDArray, degrees: int) -> NDArray[np.float64]:
     return scale
 
 
-def _gram(parts: Iterator[NDArray], n: int) -> NDArray[np.float64]:
-    gram = np.zeros((n, n))
-    for part in parts:
+# ---------------------------------------------------------------- inner products
+
+
+def gram_of(X: Any, voxels: Voxels, view: str) -> NDArray[np.float64]:
+    """Inner products (n, n) of scans in a view.
+
+    >>> gram_of(np.array([[1.0, 5.0], [3.0, 5.0]]), Voxels(np.array([2.0, 5]), 1, np.ones(2)), "z")
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    gram = np.zeros((len(X), len(X)))
+    for block in _blocks(len(X), voxels):
+        part = _viewed(X, block, voxels, view)
         gram += part @ part.T
     return gram
 
 
-def _scaled(X: NDArray, standard: Standard) -> Iterator[NDArray[np.float64]]:
-    """The z view of scans, (n, some voxels) at a time."""
+def cross_of(X_new: Any, X: Any, voxels: Voxels, view: str) -> Cross:
+    """Inner products (n_new, n) of new scans with the training scans, and with themselves."""
+    gram, norms = np.zeros((len(X_new), len(X))), np.zeros(len(X_new))
+    for block in _blocks(len(X) + len(X_new), voxels):
+        part = _viewed(X_new, block, voxels, view)
+        gram += part @ _viewed(X, block, voxels, view).T
+        norms += np.einsum("ij,ij->i", part, part)
+    return Cross(gram, norms)
+
+
+def _viewed(X: Any, block: slice, voxels: Voxels, view: str) -> NDArray[np.float64]:
+    """Scans in a view at a block of voxels of one time point."""
+    if view == "raw":
+        return voxels.read(X, block)
+    if view == "z" or voxels.smoother is None:
+        return voxels.read(X, block) * voxels.scale[block]
+    n_voxels = voxels.smoother.shape[0]
+    start = block.start // n_voxels * n_voxels
+    rows = voxels.smoother[block.start - start : block.stop - start]
+    seen = np.unique(rows.indices)
+    columns = start + seen
+    return (rows[:, seen] @ (voxels.read(X, columns) * voxels.scale[columns]).T).T
+
+
+def _blocks(n_rows: int, voxels: Voxels) -> Iterator[slice]:
+    """Blocks of features; where voxels have neighbours, each of one time point."""
+    n_features = len(voxels.mean)
+    n_voxels = n_features if voxels.smoother is None else voxels.smoother.shape[0]
+    for start in range(0, n_features, n_voxels):
+        for block in voxel_blocks(n_rows, n_voxels):
+            yield slice(start + block.start, start + block.stop)
+
+
+# ---------------------------------------------------------------- back to voxels
+
+
+def combined(X: Any, voxels: Voxels, rows: NDArray) -> NDArray[np.float64]:
+    """Combinations `rows` (r, n) of the centred scans in units, (r, p)."""
+    total = np.empty((len(rows), X.shape[1]))
     for block in voxel_blocks(*X.shape):
-        yield standard.read(X, block) * standard.scale[block]
+        total[:, block] = rows @ voxels.read(X, block)
+    return total
 
 
-def _smoothed(
-    X: NDArray, standard: Standard, smoother: sparse.csr_array
-) -> Iterator[NDArray[np.float64]]:
-    """The smooth view of scans, (n, some voxels) at a time."""
-    n_voxels = smoother.shape[0]
-    for start in range(0, X.shape[1], n_voxels):
-        for block in voxel_blocks(len(X), n_voxels):
-            rows = smoother[block]
-            seen = np.unique(rows.indices)
-            columns = start + seen
-            part = standard.read(X, columns) * standard.scale[columns]
-            yield (rows[:, seen] @ part.T).T
-
-
-def lifted(
-    name: str, rows: NDArray, standard: Standard, smoother: sparse.csr_array | None
-) -> NDArray[np.float64]:
+def lifted(view: str, rows: NDArray, voxels: Voxels) -> NDArray[np.float64]:
     """A_v'A_v applied to weights, rows (r, p), in place: what they are on centred voxels."""
-    if name == "raw":
+    if view == "raw":
         return rows
-    rows *= standard.scale
-    if name == "smooth" and smoother is not None:
-        for times in rows.reshape(len(rows), -1, smoother.shape[0]):
-            times[:] = (smoother.T @ (smoother @ times.T)).T
-    rows *= standard.scale
+    rows *= voxels.scale
+    S = voxels.smoother
+    if view == "smooth" and S is not None:
+        for times in rows.reshape(len(rows), -1, S.shape[0]):
+            times[:] = (S.T @ (S @ times.T)).T
+    rows *= voxels.scale
     return rows
 
 
 # ---------------------------------------------------------------- where voxels are
 
 
-def smoother_of(space: VoxelSpace | None) -> sparse.csr_array | None:
-    """S of the smooth view, (V, V); None where no voxel has a neighbour.
+@lru_cache(maxsize=2)
+def smoother_of(space: VoxelSpace | None) -> csr_array | None:
+    """S of the smooth view, (V, V), kept for the next call; None where no voxel has a neighbour.
+
+    Neighbours on a mesh are those along edges; elsewhere, all within reach.
 
     Examples
     --------
@@ -174,28 +240,39 @@ def smoother_of(space: VoxelSpace | None) -> sparse.csr_array | None:
            [0.274, 0.452, 0.274],
            [0.   , 0.378, 0.622]])
     """
-    radius = None if space is None else neighbor_radius(space)
-    if space is None or radius is None:
+    unit = None if space is None else _voxel_size(space)
+    if space is None or unit is None:
         return None
-    graph = space.adjacency(radius=radius).tocoo()
-    if graph.nnz == 0:
+    graph = space.adjacency() if space.kind == "mesh" else space.adjacency(radius=REACH * unit)
+    pairs = graph.tocoo()
+    apart = space.coordinates[pairs.row] - space.coordinates[pairs.col]
+    distance = np.linalg.norm(apart, axis=1) / unit
+    near = distance <= REACH * (1 + 1e-9)
+    if not near.any():
         return None
-    apart = space.coordinates[graph.row] - space.coordinates[graph.col]
-    h = np.linalg.norm(apart, axis=1) * (REACH / radius)
-    kernel = sparse.coo_array((np.exp(-(h**2) / 2), (graph.row, graph.col)), graph.shape)
-    kernel = sparse.csr_array(kernel + sparse.eye_array(graph.shape[0]))
-    return sparse.csr_array(sparse.diags_array(1 / kernel.sum(axis=1)) @ kernel)
+    itself = np.arange(space.n_voxels)
+    row, column = np.append(pairs.row[near], itself), np.append(pairs.col[near], itself)
+    kernel = np.append(np.exp(-(distance[near] ** 2) / 2), np.ones(len(itself)))
+    total = np.bincount(row, kernel)
+    return csr_array((kernel / total[row], (row, column)), shape=graph.shape)
 
 
 def neighbor_radius(space: VoxelSpace) -> float | None:
-    """Reach of a voxel in the units of the coordinates; None where points coincide.
+    """Reach of a voxel in the units of the coordinates; None where there is nothing to reach."""
+    size = _voxel_size(space)
+    return None if size is None else REACH * size
 
-    A point set or mesh has no voxel size: the median distance to the nearest other point counts
-    as one voxel.
-    """
+
+def _voxel_size(space: VoxelSpace) -> float | None:
+    """What counts as one voxel: the median edge of a mesh, or distance to the nearest point."""
     if space.kind == "volume":
-        return REACH
-    if space.n_voxels < 2:
+        return 1.0
+    if space.kind == "mesh":
+        edges = space.adjacency().tocoo()
+        lengths = space.coordinates[edges.row] - space.coordinates[edges.col]
+        lengths = np.linalg.norm(lengths, axis=1)
+    elif space.n_voxels > 1:
+        lengths = cKDTree(space.coordinates).query(space.coordinates, k=2)[0][:, 1]
+    else:
         return None
-    nearest = cKDTree(space.coordinates).query(space.coordinates, k=2)[0][:, 1]
-    return REACH * float(np.median(nearest)) or None
+    return (float(np.median(lengths)) or None) if len(lengths) else None

@@ -14,12 +14,12 @@ are 0.
 
 | symbol | variable | shape |
 |---|---|---|
-| s^m of N left-out or new scans | `scores[m]` | (N, C) |
-| b_c = log(n_c/n) | `log_prior` | (C,) |
+| s^m of N left-out or new scans, for B labellings | `scores[m]` | (N, B, C) |
+| b_c = log(n_c/n) | `log_prior` | (B, C) |
 | log w_q, and its prior, summing to 1 | `Grid.log_weight`, `Grid.log_prior` | (Q,) |
 | mass_m, summing to 1 | `mass` | (M,) |
-| π | `posterior[m]` | (Q,) |
-| N left-out predictions, worth n_eff | `codes`, `n_effective` | (N,), scalar |
+| π | `posterior[m]` | (Q, B) |
+| N left-out predictions, worth n_eff | `codes`, `n_effective` | (N, B), (B,) |
 """  # noqa: E501
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import logsumexp, softmax
 
 __all__ = ["NOTHING", "PROBABILITIES", "Grid", "discriminant_grid", "mixture", "posterior_of"]
 
 # Scans of doubt that any probability keeps, whatever was seen.
 DOUBT = 0.2
+# Numbers that are computed with at once.
+BLOCK = 2**20
 
 
 class Grid(NamedTuple):
@@ -68,32 +70,49 @@ def posterior_of(
     mass: NDArray,
     codes: NDArray,
     log_prior: NDArray,
-    n_effective: float,
+    n_effective: NDArray,
 ) -> list[NDArray[np.float64]]:
-    """Posterior π by member, each (Q,), all together summing to 1.
+    """Posterior π by member, each (Q, B); all together sum to 1 for each of the B labellings.
 
     Without left-out scans it is the prior.
 
     Examples
     --------
     >>> import numpy as np
-    >>> codes, log_prior = np.array([0, 1]), np.log([0.5, 0.5])
-    >>> right = np.array([[0.1, -0.1], [-0.1, 0.1]])
+    >>> codes, log_prior, worth = np.array([[0], [1]]), np.log([[0.5, 0.5]]), np.array([2])
+    >>> right = np.array([[[0.1, -0.1]], [[-0.1, 0.1]]])
     >>> members = [right, -right]
-    >>> made = posterior_of(members, [DISCRIMINANT] * 2, np.full(2, 0.5), codes, log_prior, 2)
-    >>> round(float(made[0].sum()), 3), round(float(made[1].sum()), 3)
-    (0.923, 0.077)
+    >>> made = posterior_of(members, [DISCRIMINANT] * 2, np.full(2, 0.5), codes, log_prior, worth)
+    >>> [round(float(one.sum()), 3) for one in made]
+    [0.923, 0.077]
     """
     log_joint = []
     for member, grid, share in zip(scores, grids, mass):
-        joint = np.log(share) + grid.log_prior
+        joint = np.repeat(np.log(share) + grid.log_prior[:, None], len(log_prior), axis=1)
         if len(codes):
-            logits = log_prior + np.exp(grid.log_weight)[:, None, None] * member
-            told = log_softmax(logits, axis=2)[:, np.arange(len(codes)), codes]
-            joint = joint + n_effective * told.mean(axis=1)
+            joint += n_effective * _mean_log_probability(member, grid, codes, log_prior)
         log_joint.append(joint)
-    total = logsumexp(np.concatenate(log_joint))
+    total = logsumexp(np.concatenate(log_joint), axis=0)
     return [np.exp(joint - total) for joint in log_joint]
+
+
+def _mean_log_probability(
+    member: NDArray, grid: Grid, codes: NDArray, log_prior: NDArray
+) -> NDArray[np.float64]:
+    """Mean over scans of log softmax(b + w s)[y] for all weights, (Q, B)."""
+    n_classes, weights = member.shape[2], np.exp(grid.log_weight)
+    others = (codes[..., None] + np.arange(1, n_classes)) % n_classes
+    gap = np.take_along_axis(member, others, 2) - np.take_along_axis(member, codes[..., None], 2)
+    prior = np.broadcast_to(log_prior, member.shape)
+    ahead = np.take_along_axis(prior, others, 2) - np.take_along_axis(prior, codes[..., None], 2)
+    found = np.empty((len(weights), member.shape[1]))
+    width = max(1, BLOCK // (len(weights) * gap[:, 0].size))
+    for start in range(0, member.shape[1], width):
+        part = slice(start, start + width)
+        with np.errstate(over="ignore"):  # odds beyond all numbers: the weight gets no mass
+            odds = np.exp(ahead[:, part] + weights[:, None, None, None] * gap[:, part])
+        found[:, part] = -np.log1p(odds.sum(axis=3)).mean(axis=1)
+    return found
 
 
 def mixture(
@@ -101,18 +120,20 @@ def mixture(
     grids: Sequence[Grid],
     posterior: Sequence[NDArray],
     log_prior: NDArray,
-    n_effective: float,
+    n_effective: NDArray,
 ) -> NDArray[np.float64]:
-    """Class probabilities (m, C) of scans with these scores by member."""
-    prior, doubt = np.exp(log_prior), doubt_of(n_effective)
+    """Class probabilities (m, B, C) of scans with these scores by member."""
+    doubt = doubt_of(n_effective)[:, None]
     told = np.zeros(scores[0].shape)
     for member, grid, weight in zip(scores, grids, posterior):
-        for w, share in zip(np.exp(grid.log_weight), weight):
-            if share > 0:
-                told += share * softmax(log_prior + w * member, axis=1)
-    return (1 - doubt) * told + doubt * prior
+        width = max(1, BLOCK // (len(grid.log_weight) * log_prior.size))
+        for start in range(0, len(member) if weight.any() else 0, width):
+            part = slice(start, start + width)
+            logits = np.exp(grid.log_weight)[:, None, None, None] * member[part] + log_prior
+            told[part] += np.einsum("qb,qmbc->mbc", weight, softmax(logits, axis=3))
+    return (1 - doubt) * told + doubt * np.exp(log_prior)
 
 
-def doubt_of(n_effective: float) -> float:
+def doubt_of(n_effective: NDArray) -> NDArray[np.float64]:
     """ε, the part of every probability that is left to the class frequencies."""
     return DOUBT / (n_effective + 1)

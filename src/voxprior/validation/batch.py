@@ -2,7 +2,7 @@
 
 A family that can fit many labellings at once says so by two methods and three words:
 
-* ``prepare(X)`` returns all that labels do not change;
+* ``prepare(X)``, or ``prepare(X, groups)``, returns all that labels do not change;
 * ``fit_many(prepared, rows, Y, n_classes)`` fits scans `rows` for every column of class codes Y
   (numbers, with ``n_classes=0``, for a regressor) and returns an object whose
   ``decision_function(rows)`` gives the values of other scans, (m, B) for numbers and two classes
@@ -22,6 +22,7 @@ a column, of all held-out values p_i together (two classes: y_i = ±1, predicted
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -164,7 +165,7 @@ def batch_ranks(
         views = fold_views(decoder, folds, design)
         design = design._replace(X=None)  # not sent to workers, who do not need the voxels
     elif not isinstance(design.estimator, Pipeline):
-        design = design._replace(prepared=_prepare(decoder, design.estimator, design.X))
+        design = design._replace(prepared=_prepare(decoder, design, design.X))
     size = decoder.labels_at_once
     blocks = [np.stack(codes[start : start + size]) for start in range(0, len(codes), size)]
     found: dict[int, list] = {}
@@ -191,10 +192,10 @@ def fold_views(decoder: Any, folds: Sequence, design: Design) -> list[View]:
     """What labels do not change, fold by fold; once for all where no step learns in the fold."""
     estimator, X = design.estimator, design.X
     if not isinstance(estimator, Pipeline):
-        prepared = _prepare(decoder, estimator, X)
+        prepared = _prepare(decoder, design, X)
         return [View(train, test, prepared) for train, test in folds]
     return [
-        View(train, test, _prepare(decoder, estimator, _in_fold(estimator, X, train)))
+        View(train, test, _prepare(decoder, design, _in_fold(estimator, X, train)))
         for train, test in folds
     ]
 
@@ -205,9 +206,11 @@ def _in_fold(estimator: Any, X: np.ndarray, train: np.ndarray) -> np.ndarray:
     return X if steps == "" else steps.transform(X)
 
 
-def _prepare(decoder: Any, estimator: Any, X: np.ndarray) -> Any:
-    if isinstance(decoder, EvidenceRidge) and get_tags(estimator).input_tags.pairwise:
+def _prepare(decoder: Any, design: Design, X: np.ndarray) -> Any:
+    if isinstance(decoder, EvidenceRidge) and get_tags(design.estimator).input_tags.pairwise:
         return np.asarray(X, dtype=float)  # the Gram matrix is given
+    if "groups" in inspect.signature(decoder.prepare).parameters:
+        return decoder.prepare(X, design.groups)
     return decoder.prepare(X)
 
 
