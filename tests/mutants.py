@@ -7,7 +7,7 @@ left out: of annotations, which are never evaluated.
 
 Every mutant is a fork of this process, in which the libraries are loaded already and the changed
 module is put in place of the one on disk. No file is touched. The tests are run once as they are
-to see which of them run which line: a mutant is shown to those alone that run its line, the quickest
+to see which of them run which line: a mutant is shown only to those that run its line, the quickest
 first. A change at a line that runs when the module is imported is shown to all of them.
 
     python tests/mutants.py [--sample 500] [--seed 0] [--only validation/intervals.py] [--least 0.9]

@@ -32,8 +32,8 @@ from voxprior.auto.weights import Grid, mixture, posterior_of
 
 __all__ = ["Alike", "ManyClassifiers", "Prepared", "group_numbers", "known_groups"]
 
-# Numbers in Gram matrices that are kept, 256 MB.
-MOST_KEPT = 2**25
+# Numbers in Gram matrices that are kept, 64 MB.
+MOST_KEPT = 2**23
 # Probability of a class that no training scan had.
 LEAST = 1e-15
 
