@@ -32,11 +32,14 @@ def expected_failures(estimator):
     return {}
 
 
-@parametrize_with_checks(
-    [family.make(**CHEAP.get(name, {})) for name, family in FAMILIES.items()] + VARIANTS,
-    expected_failed_checks=expected_failures,
-)
+@parametrize_with_checks([family.make(**CHEAP.get(name, {})) for name, family in FAMILIES.items()])
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(VARIANTS, expected_failed_checks=expected_failures)
+def test_scikit_learn_contract_of_given_kernels(estimator, check):
     check(estimator)
 
 

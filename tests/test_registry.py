@@ -250,6 +250,7 @@ def test_what_cannot_join_is_told_and_left_out(tmp_path, join):
     assert "toy-mean" in names
 
 
+@pytest.mark.slow
 def test_commands_and_report_know_a_joined_family(toy, tmp_path):
     """In a process of its own, as users run it."""
     listed = json.loads(_voxprior(toy, "families", "--json"))

@@ -59,6 +59,7 @@ def test_the_pages_of_all_families(run_json, study, mask, tmp_path, model):
     assert_same(contents(tmp_path / "one"), contents(tmp_path / "two"))
 
 
+@pytest.mark.slow
 def test_compare(run_json, study, mask, tmp_path):
     command = ["compare", *study, "--mask", mask, "--models", "gp,logistic", "--repeats", 2]
     for out in ("one", "two"):
@@ -68,6 +69,7 @@ def test_compare(run_json, study, mask, tmp_path):
     assert_same(first, contents(tmp_path / "two"))
 
 
+@pytest.mark.slow
 def test_demo(run_json, tmp_path, monkeypatch):
     few = [one for one in registry.MODELS if one.name in ("gp", "naive-bayes")]
     monkeypatch.setattr(registry, "MODELS", few)
@@ -78,6 +80,7 @@ def test_demo(run_json, tmp_path, monkeypatch):
     assert_same(first, contents(tmp_path / "two"))
 
 
+@pytest.mark.slow
 def test_bids(run_json, bids, tmp_path):
     for out in ("one", "two"):
         command = ["bids", bids, tmp_path / out, "participant", "--task", "faces"]

@@ -58,6 +58,7 @@ def same_bytes(one, other):
     return all((one / name).read_bytes() == (other / name).read_bytes() for name in compared)
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_and_gives_the_same(command, run_json, tmp_path, monkeypatch):
     out, whole = tmp_path / "out", tmp_path / "whole"
     ended = stopped("SIGTERM", 3, *command, out)
@@ -92,6 +93,7 @@ def kill_the_last_fold(folder, fit, fold, seed, *shared):
     return fit(fold, seed, *shared)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_one_line(command, refused, run, tmp_path, monkeypatch):
     killing = functools.partial(kill_the_last_fold, str(tmp_path), loop.fit_fold)
     with monkeypatch.context() as patch:

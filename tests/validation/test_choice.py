@@ -140,6 +140,7 @@ def test_finished_fits_are_kept(runs, tmp_path):
     assert CountsFits.fits == 6
 
 
+@pytest.mark.slow
 def test_table(tmp_path):
     """The script runs, in its quick form, and names every design."""
     benchmark.main(["--quick", "--out", str(tmp_path / "choice.md")])

@@ -385,6 +385,7 @@ def test_coverage_of_log_loss(name):
     assert found["now"]["width"] < 0.7 * found["before"]["width"]
 
 
+@pytest.mark.slow
 def test_coverage_table(tmp_path):
     """The script runs, in its quick form, and names every design."""
     coverage.N_DRAWS, kept = 20, coverage.N_DRAWS

@@ -201,6 +201,7 @@ def test_a_permutation_test_goes_on(data, tmp_path, stop_after):
     assert Counted.fits == 0
 
 
+@pytest.mark.slow
 def test_workers_find_the_scores_of_one_process(data, tmp_path):
     options = {"n_permutations": 30, "stop_after": 3}
     whole = permutation_test(Counted(), *data, **options)

@@ -90,6 +90,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="tells processes by /proc")
 @pytest.mark.skipif(joblib.cpu_count() < 2, reason="there are no workers on one core")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -111,6 +112,7 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path, how):
     assert not any(map(alive, workers))
 
 
+@pytest.mark.slow
 def test_a_worker_that_starts_too_late_ends_at_once():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

@@ -11,6 +11,7 @@ from voxprior.papers.xiang2009 import digits, faces, fmri, kernel, rivals
 from voxprior.papers.xiang2009.arms import morans_i
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [digits.small, kernel.properties])
 def test_quick_reproduction_fills_every_table(step):
     found = step(Run(quick=True))
@@ -26,6 +27,7 @@ def test_quick_reproduction_of_faces_and_scans(data_folder):
         assert next(iter(step(Run(quick=True)).tables)).startswith(start)
 
 
+@pytest.mark.slow
 def test_quick_race_of_stumps(capsys):
     speed.stumps(20, 1_000, repeats=1)
     assert "scikit-learn AdaBoost" in capsys.readouterr().out

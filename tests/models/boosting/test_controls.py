@@ -34,6 +34,7 @@ def test_controls_refit_with_one_thing_removed(fitted):
     assert not np.allclose(found.diagonal, found.importance)
 
 
+@pytest.mark.slow
 def test_shuffled_labels_lose_the_blob(fitted):
     model, X, y = fitted
     found = model.controls(X, y, n_shuffles=5, random_state=0)
@@ -52,6 +53,7 @@ def test_shuffling_within_groups_keeps_what_a_group_contains(rng):
     np.testing.assert_allclose(found.shuffled, [model.importance_] * 2)
 
 
+@pytest.mark.slow
 def test_selection_frequency_finds_the_blob(fitted):
     model, X, y = fitted
     frequency = model.selection_frequency(X, y, n_bootstraps=12, size=9, random_state=0)

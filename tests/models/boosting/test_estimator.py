@@ -18,6 +18,7 @@ def data(rng):
     return X.reshape(40, -1), y, VoxelSpace.grid((SIDE, SIDE))
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         SpatialBoostingClassifier(

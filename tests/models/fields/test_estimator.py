@@ -18,6 +18,7 @@ ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
 OTHER = np.array([[1.0, -1, 0], [0, 1, -1], [2, -2, 1], [-1, 0, 1]])
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         RandomFieldClassifier(n_nodes=5, gamma=1.0, compression=None, threshold="tuned"),

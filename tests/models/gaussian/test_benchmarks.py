@@ -9,6 +9,7 @@ from voxprior.papers.rao2017 import claims
 from voxprior.papers.rao2017 import run as rao2017
 
 
+@pytest.mark.slow
 def test_claims_run():
     found = rao2017.decisions(Run(quick=True))
     tables = {title: table.rows for title, table in found.tables.items()}

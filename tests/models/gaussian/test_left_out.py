@@ -62,6 +62,7 @@ def test_scans_within_the_span_of_others_leave_the_weight_at_zero(rng):
     assert choose_unseen_variance([left_out(fit, K)], codes, probit) == 0.0
 
 
+@pytest.mark.slow
 def test_automatic_weight_avoids_both_blur_and_overconfidence():
     """Weak to strong patterns in many voxels: held-out log-loss with the chosen weight."""
     for strength in (0.03, 0.05, 0.1, 0.2):

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from voxprior.models.gaussian import GPRegressor, RVMClassifier, RVMRegressor
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [RVMClassifier("voxels", doubt=None), RVMRegressor("voxels", intervals="evidence")]
 )

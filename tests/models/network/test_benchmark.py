@@ -15,6 +15,7 @@ from voxprior.papers.chen2005.prism import UNCLASSIFIED, Prism
 from voxprior.papers.frame import Run
 
 
+@pytest.mark.slow
 def test_the_paper_in_a_small_brain():
     found = run.tissue_step("GM", Run(quick=True))
     rows = found.tables[run.TABLE_3].rows

@@ -316,6 +316,7 @@ def test_other_roads_to_the_latent_state(latent, start):
     assert np.mean(model.latent_ == truth[:, order]) > 0.97
 
 
+@pytest.mark.slow
 def test_leaky_selection_is_optimistic_on_noise():
     rng = np.random.default_rng(1)
     X, y = rng.integers(0, 2, (40, 4000)), np.arange(40) % 2

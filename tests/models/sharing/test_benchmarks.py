@@ -55,6 +55,7 @@ def test_few_shot(data_folder, tmp_path):
     assert "**few_shot_decoder**" in methods
 
 
+@pytest.mark.slow
 def test_speed(tmp_path):
     rows = sharing.main(["--quick", "--output", str(tmp_path / "sharing.md")])
     assert len(rows) == 4

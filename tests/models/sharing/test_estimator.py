@@ -21,6 +21,7 @@ def trials_of(X, V):
     return X.reshape(len(X), -1, V).transpose(0, 2, 1)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         FeatureSharingNB.paper(),
