@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 .PHONY: demo test test-all test-browser test-minimum fuzz mutants lint bench papers docs clean
 .DEFAULT_GOAL := test
 
-demo: $(VENV)/.has-voxprior  ## decode a simulated brain with every family
+demo: $(VENV)/.has-voxprior  ## what each family is worth where its assumption is true
 	$(BIN)/voxprior demo
 
 test: $(VENV)/.has-test  ## the fast suite, and how much of the package it reaches

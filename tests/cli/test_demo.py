@@ -1,28 +1,101 @@
-import nibabel
+"""The demo, on scenes small enough for a test; the scenes themselves are tested where they live."""
+
+import numpy as np
 import pytest
+from sklearn.utils import Bunch
 
 from voxprior import registry
+from voxprior.images import haxby
+from voxprior.simulate import Scene, blobs, scenes, time_courses
+
+from .conftest import SHAPE, save
+
+
+def _courses(seed):
+    return time_courses((5, 4, 3), 12, n_times=2, amplitude=1.0, random_state=seed)
+
+
+def _blobs(seed):
+    return blobs((5, 4, 3), 12, n_blobs=1, blob_radius=1, effect=2.0, random_state=seed)
+
+
+SMALL = (
+    Scene(
+        "courses", "neighbours are alike", ("sharing",), _courses, (2, 3), 2,
+        truth=lambda data: data.truth["difference"],
+        maps={"sharing": lambda model: model.voxel_maps()["group_size"]},
+    ),
+    Scene("one blob", "a ball", ("boosting", "gp"), _blobs, (3, 4), 4, score="log_loss"),
+)  # fmt: skip
 
 
 @pytest.fixture
-def two_families(monkeypatch):
-    few = [one for one in registry.MODELS if one.name in ("gp", "network", "naive-bayes")]
+def small(monkeypatch):
+    monkeypatch.setattr(scenes, "SCENES", SMALL)
+
+
+@pytest.fixture
+def few_families(monkeypatch):
+    few = [one for one in registry.MODELS if one.name in ("auto", "sharing", "gp")]
     monkeypatch.setattr(registry, "MODELS", few)
 
 
-def test_it_ends_in_a_report(run, two_families, tmp_path):
+def test_tables_picture_and_report(run, small, tmp_path):
     out = tmp_path / "demo"
-    result = run("demo", "--out", out)
+    result = run("demo", "--out", out, "--seeds", 2, "--jobs", 1)
     assert result.exit_code == 0, result.output
-    assert "Report of " in result.output
-    assert "was chosen as the best of 2" in result.output
-    assert "a simulated brain" in (out / "report.html").read_text()
-    truth = nibabel.load(out / "truth.nii.gz")
-    assert nibabel.load(out / "gp.nii.gz").shape == truth.shape
-    assert (out / "maps.png").stat().st_size > 0
+    assert max(map(len, result.stdout.replace(str(out), "").splitlines())) <= 80
+    words = " ".join(result.stdout.split())
+    assert "courses: neighbours are alike; mean accuracy" in words
+    assert "logistic *" in words
+    assert "The automatic default in all scenes" in words
+    assert "Mean cost of decisions, one blob" in words
+    assert "seconds, after compiling" in words
+    assert "auto in the demo: one blob, 4 scans per class" in (out / "report.html").read_text()
+    assert (out / "demo.png").stat().st_size > 10_000
 
 
-def test_json(run_json, two_families, tmp_path, bare_report):
-    found = run_json("demo", "--out", tmp_path / "demo", "--scans", 3)
-    assert [row["model"] for row in found["rows"]] == ["naive-bayes", "gp", "network"]
-    assert all(0 <= row["accuracy"] <= 1 for row in found["rows"])
+def test_json(run_json, small, tmp_path, bare_report):
+    found = run_json("demo", "--out", tmp_path / "demo", "--seeds", 2, "--jobs", 1)
+    first, second = found["scenes"]
+    assert list(first["means"]) == ["sharing", "auto", "logistic", "lda", "centroid"]
+    assert all(0 <= score <= 1 for row in first["means"].values() for score in row.values())
+    assert list(second["against_stock"]) == ["boosting", "gp", "auto"]
+    assert second["means"]["centroid"] == {"3": None, "4": None}
+    assert found["seconds"] > 0
+
+
+def test_real_scans_of_a_folder(run_json, few_families, data_folder, tmp_path, bare_report):
+    data_folder("haxby_slice")  # or the test is skipped
+    found = run_json("demo", "--data", "haxby", "--seeds", 2, "--jobs", 1, "--out", tmp_path / "o")
+    assert [one["scene"] for one in found["scenes"]] == ["face and house", "bottle and shoe"]
+    assert found["scenes"][0]["means"]["auto"]["8"] > 0.6
+
+
+def test_real_scans_are_fetched_where_there_are_none(tmp_path, monkeypatch, rng):
+    """The files that nilearn fetches have a heading above the labels."""
+    kinds = ["rest", "face", "rest", "house", "rest"]
+    lines = [f"{kind} {run}" for run in range(6) for kind in kinds for _ in range(2)]
+    (tmp_path / "labels.txt").write_text("labels chunks\n" + "\n".join(lines))
+    bold = save(rng.normal(100, 1, size=(*SHAPE, len(lines))).astype("f4"), tmp_path / "bold.nii")
+    mask = save(np.ones(SHAPE, "u1"), tmp_path / "mask.nii")
+    files = Bunch(
+        func=[str(bold)], session_target=[str(tmp_path / "labels.txt")], mask_vt=[str(mask)]
+    )
+    monkeypatch.setenv("VOXPRIOR_DATA", str(tmp_path))
+    monkeypatch.setattr("nilearn.datasets.fetch_haxby", lambda **options: files)
+    data = haxby.load_haxby(("face", "house"))
+    assert data.X.shape == (12, np.prod(SHAPE))
+    assert sorted(map(int, data.groups)) == sorted([*range(6)] * 2)
+
+
+def test_without_a_network_one_line_says_what_to_do(refused, monkeypatch, tmp_path):
+    def offline(**options):
+        raise OSError("no route to host")
+
+    monkeypatch.delenv("VOXPRIOR_DATA", raising=False)
+    monkeypatch.setattr("nilearn.datasets.fetch_haxby", offline)
+    line = refused("demo", "--data", "haxby", "--out", tmp_path / "out")
+    assert "no route to host" in line
+    assert "VOXPRIOR_DATA" in line
+    assert not (tmp_path / "out").exists()

@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from voxprior import registry
+from voxprior.simulate import scenes
 
 # Files that differ between two runs of one command.
 OF_THE_RUN = {"run.json"}
@@ -71,12 +72,12 @@ def test_compare(run_json, study, mask, tmp_path):
 
 @pytest.mark.slow
 def test_demo(run_json, tmp_path, monkeypatch):
-    few = [one for one in registry.MODELS if one.name in ("gp", "naive-bayes")]
-    monkeypatch.setattr(registry, "MODELS", few)
+    (whole,) = (one for one in scenes.SCENES if "gp" in one.families)
+    monkeypatch.setattr(scenes, "SCENES", [replace(whole, sizes=(5,), decisive=5)])
     for out in ("one", "two"):
-        run_json("demo", "--out", tmp_path / out)
+        run_json("demo", "--out", tmp_path / out, "--seeds", 2, "--jobs", 1)
     first = contents(tmp_path / "one")
-    assert {"maps.png", "report.html", "gp.nii.gz"} < set(first)
+    assert {"demo.png", "report.html", "scores.tsv"} < set(first)
     assert_same(first, contents(tmp_path / "two"))
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from voxprior.cli.terminal import print_table
+from voxprior.cli.terminal import PlainConsole, print_table
 
 HEADINGS = ["model", "balanced accuracy", "log loss", "auc", "gain", "p", "seconds"]
 ROWS = [
@@ -24,3 +24,8 @@ def test_what_does_not_fit_goes_below(width, tables):
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert text.index("a title") < text.index("gp") < text.index("a caption")
+
+
+def test_cells_of_several_words_stay_in_a_line(capsys):
+    print_table(PlainConsole(), ["model", "a long heading"], [["lda *", "+0.1 [0.0, 0.2]"]])
+    assert "lda *   +0.1 [0.0, 0.2]" in capsys.readouterr().out

@@ -62,7 +62,7 @@ def print_table(
             justify: Any = "right" if column else "left"
             table.add_column(headings[column], justify=justify, width=widths[column], no_wrap=False)
         for row in rows:
-            table.add_row(*(row[c].replace(" ", "\u00a0") for c in part))
+            table.add_row(*(Text(printable(row[c]), no_wrap=True) for c in part))
         console.print(table, crop=False, width=max(console.width, _taken(widths, part)))
 
 

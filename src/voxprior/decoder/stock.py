@@ -42,8 +42,8 @@ def shrinkage_lda() -> Pipeline:
     return make_pipeline(components, LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"))
 
 
-def tuned_logistic() -> Pipeline:
-    """Return logistic regression with its penalty chosen by three inner folds.
+def tuned_logistic(n_folds: int = 3) -> Pipeline:
+    """Return logistic regression with its penalty chosen by inner folds.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def tuned_logistic() -> Pipeline:
     True
     """
     search = GridSearchCV(
-        LogisticRegression(max_iter=2000), {"C": PENALTIES}, scoring="neg_log_loss", cv=3
+        LogisticRegression(max_iter=2000), {"C": PENALTIES}, scoring="neg_log_loss", cv=n_folds
     )
     return make_pipeline(PCA(svd_solver="full"), search)
 

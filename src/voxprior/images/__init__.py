@@ -14,6 +14,7 @@ _MODULE_OF = {
     "fit_image_space": "voxprior.images.fitting",
     "join_table": "voxprior.images.tables",
     "load_differences": "voxprior.images.maps",
+    "load_haxby": "voxprior.images.haxby",
     "load_maps": "voxprior.images.maps",
     "load_runs": "voxprior.images.runs",
     "load_starplus": "voxprior.images.starplus",

@@ -11,7 +11,8 @@
 | `cohort` | auto | subjects differ in gain, anatomy, age, sex and site, patients a little besides |
 
 Each returns a `Simulated`: X, y, groups, space, and the truth by name; `subjects` one per subject.
-`brain` is the MNI brain as a space at any resolution; a shape gives a grid instead.
+`brain` is the MNI brain as a space at any resolution; a shape gives a grid instead. `scenes`
+has the experiments of the demo, one `Scene` per family.
 """
 
 from voxprior.simulate.boosting import blobs
@@ -21,10 +22,12 @@ from voxprior.simulate.fields import chains
 from voxprior.simulate.gaussian import smooth_maps
 from voxprior.simulate.geometry import brain
 from voxprior.simulate.network import latent_clusters
+from voxprior.simulate.scenes import Scene
 from voxprior.simulate.sharing import time_courses
 from voxprior.simulate.subjects import subjects
 
 __all__ = [
+    "Scene",
     "Simulated",
     "blobs",
     "brain",
