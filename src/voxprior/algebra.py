@@ -17,12 +17,12 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import digamma, log_softmax, polygamma
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "blas_threads_for",
+    "chi2_prior_of_logs",
     "floored_log",
     "inverse_chi2_prior",
     "kernel_threads",
@@ -91,14 +91,47 @@ def inverse_chi2_prior(sample: np.ndarray, degrees: float) -> tuple[float, float
     (8, 3)
     """
     logs = np.log(sample[sample > 0])
-    excess = (logs.var(ddof=1) if logs.size > 1 else 0.0) - polygamma(1, degrees / 2)
-    level = logs.mean() - digamma(degrees / 2) + np.log(degrees / 2)
-    # ψ'(d₀/2) = excess; ψ' falls from ∞ to 0, and beyond d₀ = 10⁸ the prior is a constant.
-    if excess <= polygamma(1, 0.5e8):
-        return np.inf, float(np.exp(level))
-    half = brentq(lambda log_h: polygamma(1, np.exp(log_h)) - excess, np.log(1e-6), np.log(0.5e8))
-    d0 = 2 * np.exp(half)
-    return float(d0), float(np.exp(level + digamma(d0 / 2) - np.log(d0 / 2)))
+    spread = logs.var(ddof=1) if logs.size > 1 else 0.0
+    d0, s0 = chi2_prior_of_logs(logs.mean(), spread, degrees)
+    return float(d0), float(s0)
+
+
+def chi2_prior_of_logs(
+    mean: ArrayLike, variance: ArrayLike, degrees: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """d₀ and s₀² of `inverse_chi2_prior` from mean and variance of log S², of many priors at once.
+
+    Examples
+    --------
+    >>> d0, s0 = chi2_prior_of_logs([0.0, 0.0], [1.0, 5.0], 4)
+    >>> d0.round(3), s0.round(3)
+    (array([6.575, 1.077]), array([1.117, 0.408]))
+    """
+    half = np.asarray(degrees, dtype=np.float64) / 2
+    excess = variance - polygamma(1, half)
+    # Beyond d₀ = 10⁸ the prior is a constant.
+    known = excess > polygamma(1, 0.5e8)
+    half_prior = inverse_trigamma(np.where(known, excess, 1.0))
+    shift = np.where(known, digamma(half_prior) - np.log(half_prior), 0.0)
+    d0 = np.where(known, 2 * half_prior, np.inf)
+    return d0, np.exp(mean - digamma(half) + np.log(half) + shift)
+
+
+def inverse_trigamma(value: ArrayLike) -> NDArray[np.float64]:
+    """Solve ψ'(h) = value by Newton's steps on 1/ψ', which come from below and never overshoot.
+
+    >>> polygamma(1, inverse_trigamma([0.5, 2.0])).round(9)
+    array([0.5, 2. ])
+    """
+    value = np.asarray(value, dtype=np.float64)
+    h = 0.5 + 1 / value
+    for _ in range(50):
+        now = polygamma(1, h)
+        step = now * (1 - now / value) / polygamma(2, h)
+        h = h + step
+        if np.all(np.abs(step) <= 1e-13 * h):
+            break
+    return h
 
 
 def blas_threads_for(n_rows: int) -> AbstractContextManager:

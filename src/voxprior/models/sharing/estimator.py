@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from voxprior.errors import InputError, option
 from voxprior.models.base import (
     FLOATS,
-    VoxelClassifier,
     check_times,
     check_two_classes,
     class_prior,
@@ -30,6 +29,7 @@ from voxprior.models.sharing.calibration import (
     remove_excerpt,
     tempered,
 )
+from voxprior.models.sharing.many import ManyLabellings
 from voxprior.models.sharing.means import member_weights, voxel_groups
 from voxprior.models.sharing.naive_bayes import (
     Prepared,
@@ -43,7 +43,7 @@ from voxprior.models.sharing.variances import variances_exist
 from voxprior.space import VoxelSpace
 
 
-class FeatureSharingNB(VoxelClassifier):
+class FeatureSharingNB(ManyLabellings):
     """Gaussian naive Bayes that shares means and variances between features.
 
     With two examples per class a sample variance is nearly worthless and a sample mean is mostly
