@@ -20,6 +20,15 @@ def rng():
     return np.random.default_rng(0)
 
 
+@pytest.fixture
+def at_once(monkeypatch):
+    """Workers are used however short the tasks are."""
+    from voxprior.validation import run
+
+    monkeypatch.setattr(run, "SECONDS_HERE", 0.0)
+    monkeypatch.setattr(run, "SECONDS_SEEN", 0.0)
+
+
 @pytest.fixture(scope="session")
 def data_folder():
     """Find a real data set by name, or skip with the reason where it is absent."""

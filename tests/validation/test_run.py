@@ -140,18 +140,18 @@ class TestSameEverywhere:
         X, y, runs = data
         return cross_validate(Forest(), X, y, runs, FewShotSplit(2, n_repeats=6), n_jobs=1)
 
-    def test_processes(self, data, reference):
+    def test_processes(self, data, reference, at_once):
         X, y, runs = data
         other = cross_validate(Forest(), X, y, runs, FewShotSplit(2, n_repeats=6), n_jobs=2)
         assert other.equals(reference)
 
-    def test_threads(self, data, reference):
+    def test_threads(self, data, reference, at_once):
         X, y, runs = data
         with joblib.parallel_config("threading", n_jobs=3):
             other = cross_validate(Forest(), X, y, runs, FewShotSplit(2, n_repeats=6))
         assert other.equals(reference)
 
-    def test_dask_cluster(self, data, reference):
+    def test_dask_cluster(self, data, reference, at_once):
         distributed = pytest.importorskip("distributed")
         X, y, runs = data
         cluster = distributed.LocalCluster(
@@ -380,7 +380,7 @@ def use_too_much(task, seed):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
 class TestMemory:
-    def test_a_killed_worker_is_told_with_what_is_kept(self, tmp_path):
+    def test_a_killed_worker_is_told_with_what_is_kept(self, tmp_path, at_once):
         store = TaskStore(tmp_path, "folds", "run", {})
         options = {"n_jobs": 2, "name": "folds", "store": store}
         with pytest.raises(OutOfMemoryError, match=r"worker process was killed.* memory") as caught:

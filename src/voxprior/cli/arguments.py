@@ -10,6 +10,7 @@ its arguments, as shell patterns need it::
 import os
 from ast import literal_eval
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -20,7 +21,10 @@ import typer.core
 
 
 def with_groups(command: Callable) -> Callable:
-    """Give a command that takes dataclasses one option for each of their fields."""
+    """Give a command that takes dataclasses one option for each of their fields.
+
+    Those that are contexts are entered for as long as the command runs.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {n: hint for n, hint in hints.items() if is_dataclass(hint)}
     options = []
@@ -36,9 +40,11 @@ def with_groups(command: Callable) -> Callable:
 
     @wraps(command)
     def call(**values: Any) -> Any:
-        for name, group in groups.items():
-            values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
-        return command(**values)
+        with ExitStack() as stack:
+            for name, group in groups.items():
+                made = group(**{f.name: values.pop(f.name) for f in fields(group)})
+                values[name] = stack.enter_context(made) if hasattr(made, "__enter__") else made
+            return command(**values)
 
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}

@@ -21,6 +21,7 @@ from voxprior.cli.options import (
     Set,
     Testing,
     Trials,
+    Workers,
 )
 from voxprior.cli.terminal import PlainConsole, say
 
@@ -45,6 +46,7 @@ def bids(
     trials: Trials,
     preparation: Preparation,
     testing: Testing,
+    workers: Workers,
     task: Annotated[str, typer.Option("--task", "--task-id", help="Task, without task-.")],
     derivatives: Annotated[
         Path | None,

@@ -11,7 +11,7 @@ import typer
 from voxprior import registry
 from voxprior.cli.arguments import names
 from voxprior.cli.inputs import read
-from voxprior.cli.options import TESTING, Json, Out, Preparation, Scans, Testing, Trials
+from voxprior.cli.options import TESTING, Json, Out, Preparation, Scans, Testing, Trials, Workers
 from voxprior.cli.terminal import PlainConsole, print_table
 from voxprior.cli.words import in_command_words
 from voxprior.errors import refuses_input
@@ -27,6 +27,7 @@ def compare(
     trials: Trials,
     preparation: Preparation,
     testing: Testing,
+    workers: Workers,
     out: Out,
     models: Annotated[
         list[str] | None,

@@ -23,6 +23,7 @@ from voxprior.cli.options import (
     Set,
     Testing,
     Trials,
+    Workers,
 )
 from voxprior.cli.terminal import PlainConsole, say
 from voxprior.output import FINISHED, Clock, output_folder
@@ -34,6 +35,7 @@ def decode(
     preparation: Preparation,
     testing: Testing,
     reporting: Reporting,
+    workers: Workers,
     out: Out,
     permutations: Permutations = 0,
     test: PermutationTest = "auto",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from voxprior.cli.inputs import atlas_of, read, read_maps
-from voxprior.cli.options import Json, Out, Preparation, Scans, Trials
+from voxprior.cli.options import Json, Out, Preparation, Scans, Trials, Workers
 from voxprior.cli.terminal import PlainConsole, say
 from voxprior.output import RUN_FILE, Clock, output_folder
 
@@ -27,6 +27,7 @@ def map_(
     scans: Scans,
     trials: Trials,
     preparation: Preparation,
+    workers: Workers,
     out: Out,
     one_sample: Annotated[
         bool, _option("Test the mean of maps without labels against zero.", "--one-sample")

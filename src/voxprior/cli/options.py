@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -286,3 +287,35 @@ class Testing:
         from voxprior.decoder import Decoder
 
         return Decoder(estimator, n_jobs=self.jobs, verbose=1, random_state=self.seed)
+
+
+# ---------------------------------------------------------------- where it runs
+
+MACHINES = "Many machines"
+
+
+@dataclass
+class Workers:
+    """Dask workers for all that a command does in parallel, for as long as it runs."""
+
+    cluster: Annotated[
+        str | None, _option(MACHINES, "Worker processes of Dask on this machine: local:4.")
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        _option(MACHINES, "Workers of a running Dask scheduler, by its address: tcp://host:8786."),
+    ] = None
+
+    def __enter__(self) -> Any:
+        if self.cluster is None and self.scheduler is None:
+            self._context: Any = nullcontext()
+        else:
+            from voxprior.cli.terminal import say
+            from voxprior.validation import Cluster
+
+            self._context = Cluster(self.cluster, self.scheduler, say)
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)

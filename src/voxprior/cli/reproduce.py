@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from voxprior.cli.options import Workers
 from voxprior.errors import InputError, option
 
 ALL = "all"
 
 
 def reproduce(
+    workers: Workers,
     paper: Annotated[
         str | None,
         typer.Argument(help="Which paper, or all of them; without it they are listed."),

@@ -2,6 +2,7 @@
 
 from voxprior.validation.audit import AuditError, AuditWarning, Check, Finding, audit
 from voxprior.validation.choice import score_after_nested_choice
+from voxprior.validation.cluster import Cluster
 from voxprior.validation.comparison import compare_decoders, score_after_choice
 from voxprior.validation.covariates import (
     CovariateCoding,
@@ -30,6 +31,7 @@ __all__ = [
     "AuditWarning",
     "Bootstrap",
     "Check",
+    "Cluster",
     "CovariateCoding",
     "CovariateRemoval",
     "FewShotSplit",

@@ -9,7 +9,8 @@ A task gets the same arrays, the same seed and the same number of threads wherev
 
 `run_tasks` is that loop, for any function. `cross_validate` runs an estimator over the folds of a
 splitter with it and returns a `Result`. The backend is joblib's: processes by default, or what a
-``joblib.parallel_config`` context names, for instance ``"dask"``.
+``joblib.parallel_config`` context names, or the workers of a `Cluster`. Less than a second of work
+stays in this process.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ import os
 import secrets
 import threading
 import time
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,6 +35,7 @@ from threadpoolctl import threadpool_limits
 
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
 from voxprior.validation.audit import Finding, audit_predictions, heed
+from voxprior.validation.cluster import Shared, active_cluster, closed, cluster_results
 from voxprior.validation.folds import (
     FoldOutcome,
     audit_once,
@@ -63,6 +64,10 @@ LOCAL = ("loky", "threading", "multiprocessing", "sequential")
 PROCESSES = ("loky", "multiprocessing")
 # How long a worker may go on after the process that started it has gone.
 SECONDS_ALONE = 0.5
+# Tasks that are expected to take less in all stay in this process; the expectation is that of the
+# last task, once some time has been seen (the first task may have to compile).
+SECONDS_HERE = 1.0
+SECONDS_SEEN = 0.25
 
 _inside = 0
 _limits: Any = None
@@ -93,10 +98,12 @@ def one_thread() -> Iterator[None]:
                 _limits.restore_original_limits()
 
 
-def _guarded(work: Callable, index: int, n_tasks: int, seed, task, *shared) -> tuple:
+def _guarded(
+    index: int, n_tasks: int, work: Callable, seed: Any, task: Any, shared: Shared
+) -> tuple:
     try:
         with one_thread():
-            return index, work(task, seed, *shared)
+            return index, work(task, seed, *shared.arguments)
     except Exception as error:
         error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
         remember_refusal(error)
@@ -139,12 +146,10 @@ def check_jobs(n_jobs: Any) -> None:
         )
 
 
-def _workers(n_jobs: int | None, n_tasks: int) -> int | None:
-    """Bound workers on this machine by its cores and the tasks; a cluster keeps its number."""
-    check_jobs(n_jobs)
-    if not _is_active(LOCAL):
-        return n_jobs
-    return max(1, min(joblib.effective_n_jobs(n_jobs), joblib.cpu_count(), n_tasks))
+def _workers(n_jobs: int | None, n_tasks: int) -> int:
+    """Bound workers on this machine by its cores and the tasks; other backends keep theirs."""
+    wanted = joblib.effective_n_jobs(n_jobs)
+    return max(1, min(wanted, joblib.cpu_count(), n_tasks) if _is_active(LOCAL) else wanted)
 
 
 def run_tasks(
@@ -213,17 +218,10 @@ def run_tasks(
         on_result(index, done[index])
     enough = bool(done) and stop is not None and stop()
     todo = [] if enough else [i for i in range(len(tasks)) if i not in done]
-    parallel = joblib.Parallel(
-        n_jobs=_workers(n_jobs, len(todo)),
-        return_as="generator_unordered",
-        pre_dispatch="2*n_jobs",
-        **_first_of_workers(),
-    )
-    calls = (
-        joblib.delayed(_guarded)(work, i, len(tasks), seeds[i], tasks[i], *shared) for i in todo
-    )
+    check_jobs(n_jobs)
+    calls = [(i, len(tasks), work, seeds[i], tasks[i]) for i in todo]
     with progress_bar(progress and bool(todo), name, len(todo)) as advance:
-        stream = parallel(calls)
+        stream = _results(calls, Shared(shared), n_jobs)
         try:
             for index, value in stream:
                 done[index] = value
@@ -236,18 +234,62 @@ def run_tasks(
         except KeyboardInterrupt:
             if not done:  # nothing to keep
                 raise
-        except (MemoryError, BrokenExecutor) as error:
+        except Exception as error:
+            if not isinstance(error, MemoryError | BrokenExecutor) and not _was_killed(error):
+                raise
             raise _out_of_memory(error, name, len(done), len(tasks), store is not None) from error
         finally:
-            with warnings.catch_warnings():  # of joblib, that tasks were dropped: that is meant
-                warnings.simplefilter("ignore", UserWarning)
-                stream.close()
+            stream.close()
     order = sorted(done)
     return Outcome(order, [done[i] for i in order], len(order) == len(tasks))
 
 
+def _results(calls: Sequence[tuple], shared: Shared, n_jobs: int | None) -> Generator[tuple]:
+    """Index and value of every call as it ends: the first here, by workers if the rest is long.
+
+    Where there are few tasks for a worker, none is spent on finding out how long they take.
+    """
+    cluster = active_cluster()
+    n_workers = cluster.n_workers if cluster else _workers(n_jobs, len(calls))
+    alone = n_workers == 1 and cluster is None
+    began, n_here = time.perf_counter(), 0
+    if alone or len(calls) > 2 * n_workers:
+        for call in calls:
+            started = time.perf_counter()
+            yield _guarded(*(*call, shared))
+            n_here, now = n_here + 1, time.perf_counter()
+            to_come = (now - started) * (len(calls) - n_here)
+            if not alone and now - began > SECONDS_SEEN and to_come > SECONDS_HERE:
+                break
+    rest = calls[n_here:]
+    if rest and cluster is not None:
+        yield from cluster_results(cluster, _guarded, rest, shared)
+    elif rest:
+        yield from _worker_results(rest, shared, n_workers)
+
+
+def _worker_results(calls: Sequence[tuple], shared: Shared, n_workers: int) -> Iterator[tuple]:
+    """Index and value of every call, by joblib's workers on this machine."""
+    parallel = joblib.Parallel(
+        n_jobs=n_workers,
+        return_as="generator_unordered",
+        pre_dispatch="2*n_jobs",
+        **_first_of_workers(),
+    )
+    stream = parallel(joblib.delayed(_guarded)(*call, shared) for call in calls)
+    try:
+        yield from stream
+    finally:
+        closed(stream)
+
+
+def _was_killed(error: BaseException) -> bool:
+    """Whether Dask gave a task up because its workers died time and again."""
+    return type(error).__name__ == "KilledWorker"
+
+
 def _out_of_memory(error: BaseException, *facts: Any) -> OutOfMemoryError:
-    if isinstance(error, BrokenExecutor):
+    if isinstance(error, BrokenExecutor) or _was_killed(error):
         what = "A worker process was killed, most likely because memory ran out"
     else:
         what = "Memory ran out"

@@ -1,0 +1,227 @@
+"""Tasks on many machines: workers of Dask, on this machine or at a scheduler.
+
+Within ``with Cluster("local:4"):`` or ``with Cluster(scheduler="tcp://host:8786"):`` every loop of
+tasks (folds, relabellings, points of a learning curve) that takes longer than a second runs on the
+workers. What all tasks share is sent to them once per loop; results do not depend on where a task
+ran. Workers are started by the first loop that needs them.
+
+Dask runs the tasks of a worker that died again, elsewhere. If the shared data died with it, they
+are sent again and the tasks that are left go on.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from typing import Any
+from uuid import uuid4
+
+import joblib
+import numpy as np
+from joblib.parallel import BACKENDS, get_active_backend
+
+from voxprior.errors import InputError, option
+
+# Seconds that a scheduler has to answer.
+PATIENCE = 10
+# So often the shared data may be lost without a single task finished in between.
+MOST_LOSSES = 3
+
+_active: list[Cluster] = []
+
+
+class Cluster:
+    """Workers for all loops of tasks within a ``with`` block.
+
+    Parameters
+    ----------
+    cluster : str, optional
+        "local:4" for four worker processes on this machine.
+    scheduler : str, optional
+        Address of a running scheduler, "tcp://host:8786". Its workers need this package.
+    tell : callable, optional
+        Called with the address of the dashboard once there are workers.
+
+    Examples
+    --------
+    Less than a second of work stays in the process:
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from voxprior.validation import Cluster, cross_validate
+    >>> with Cluster("local:2") as cluster:
+    ...     result = cross_validate(GaussianNB(), *load_iris(return_X_y=True), cv=8)
+    >>> cluster.started
+    False
+    """
+
+    def __init__(
+        self,
+        cluster: str | None = None,
+        scheduler: str | None = None,
+        tell: Callable[[str], None] | None = None,
+    ):
+        self.n_local = None if cluster is None else _number_of_workers(cluster)
+        self.scheduler, self.tell = scheduler, tell
+        self._client: Any = None
+        self._local: Any = None
+        if cluster is not None and scheduler is not None:
+            raise InputError(
+                f"{option('cluster')} and {option('scheduler')} exclude each other",
+                remedy=f"Leave out {option('cluster')} to use the workers of the scheduler",
+            )
+
+    def __enter__(self) -> Cluster:
+        if self.n_local is not None or self.scheduler is not None:
+            if find_spec("distributed") is None:
+                raise InputError(
+                    "Dask is not installed, which many machines need",
+                    remedy="Install it by pip install 'voxprior[dask]'",
+                )
+            _active.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self in _active:
+            _active.remove(self)
+        for part in (self._client, self._local):
+            if part is not None:
+                part.close()
+        self._client = self._local = None
+
+    @property
+    def started(self) -> bool:
+        """Whether there are workers by now."""
+        return self._client is not None
+
+    @property
+    def client(self) -> Any:
+        """Client of Dask; workers are started, or the scheduler is found, by the first call."""
+        if self._client is None:
+            from distributed import Client, LocalCluster
+
+            if self.scheduler is None:
+                self._local = LocalCluster(
+                    n_workers=self.n_local, threads_per_worker=1, dashboard_address=":0"
+                )
+            self._client = _connected(Client, self._local or self.scheduler)
+            if self.tell is not None:
+                self.tell(f"Dask dashboard: {self._client.dashboard_link}")
+        return self._client
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks can run side by side."""
+        return self.n_local or max(1, sum(self.client.ncores().values()))
+
+
+def _number_of_workers(text: str) -> int:
+    """Return the number of "local:4".
+
+    >>> _number_of_workers("local:4")
+    4
+    """
+    kind, _, number = text.partition(":")
+    if kind != "local" or not number.isdecimal() or int(number) < 1:
+        raise InputError(
+            f"{option('cluster', text)} is not known",
+            expected="local: and a number of workers, for instance local:4",
+            remedy=f"For workers of other machines give the address of their scheduler, "
+            f"{option('scheduler', 'tcp://host:8786')}",
+        )
+    return int(number)
+
+
+def _connected(client: Any, where: Any) -> Any:
+    try:
+        return client(where, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"No scheduler answers at {option('scheduler', str(where))}",
+            expected="the address of a running Dask scheduler, for instance tcp://host:8786",
+            got=f"{error}".rstrip("."),
+            remedy="Start one by `dask scheduler`, and `dask worker` on every machine",
+        ) from error
+
+
+def active_cluster() -> Cluster | None:
+    """The cluster of the innermost ``with`` block, or of a joblib context named "dask"."""
+    backend = get_active_backend()[0]
+    if type(backend).__name__ == "DaskDistributedBackend" and "dask" in BACKENDS:
+        given = Cluster()
+        given._client = backend.client
+        return given
+    return _active[-1] if _active else None
+
+
+class Shared:
+    """Arguments common to all tasks of a loop."""
+
+    def __init__(self, arguments: Sequence):
+        self.arguments = tuple(arguments)
+
+
+class Sent(Shared):
+    """The same, to be sent as one to the workers of a cluster."""
+
+    def __dask_tokenize__(self) -> str:
+        # A name of its own; the data would be read whole to make one.
+        return uuid4().hex
+
+    def __reduce__(self) -> tuple:
+        import cloudpickle  # which Dask brings along
+
+        buffers: list[pickle.PickleBuffer] = []
+        written = cloudpickle.dumps(self.arguments, protocol=5, buffer_callback=buffers.append)
+        return _received, (written, buffers)
+
+
+def _received(written: bytes, buffers: Sequence) -> Shared:
+    """Read what was sent, with arrays where memory for them begins.
+
+    Messages put them anywhere, and numpy sums arrays that are not aligned in another order.
+    """
+    aligned = [np.frombuffer(buffer, dtype=np.uint8).copy() for buffer in buffers]
+    return Sent(pickle.loads(written, buffers=aligned))
+
+
+def cluster_results(
+    cluster: Cluster, call: Callable, todo: Sequence[tuple], shared: Shared
+) -> Iterator[tuple]:
+    """What ``call(*task, shared)`` returns, an index and a value, in the order of completion.
+
+    The first item of a task is its index.
+    """
+    left, losses, sent = {task[0]: task for task in todo}, 0, Sent(shared.arguments)
+    while left:
+        with joblib.parallel_config("dask", client=cluster.client, scatter=[sent]):
+            backend = get_active_backend()[0]
+            parallel = joblib.Parallel(
+                return_as="generator_unordered", pre_dispatch="4*n_jobs", n_jobs=-1
+            )
+        stream = parallel(joblib.delayed(call)(*task, sent) for task in list(left.values()))
+        try:
+            for index, value in stream:
+                del left[index]
+                losses = 0
+                yield index, value
+        except Exception:
+            losses += 1
+            if losses > MOST_LOSSES or not _lost(backend):
+                raise
+        finally:
+            closed(stream)
+
+
+def _lost(backend: Any) -> bool:
+    """Whether data that were sent are on no worker any more."""
+    return any(future.status in ("lost", "cancelled") for future in backend.data_futures.values())
+
+
+def closed(stream: Any) -> None:
+    """Close a stream of results; that tasks are dropped is meant, and joblib need not warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        stream.close()
