@@ -50,13 +50,18 @@ def nothing(task, seed):
     ("n_jobs", "n_tasks", "workers"),
     [(100_000, 50, 8), (100_000, 3, 3), (5, 50, 5), (1, 50, 1), (None, 50, 1), (4, 0, 1)],
 )
-def test_local_workers_are_bounded(asked, n_jobs, n_tasks, workers):
+def test_local_workers_are_bounded(asked, at_once, n_jobs, n_tasks, workers):
     assert run_tasks(nothing, range(n_tasks), n_jobs=n_jobs).values == list(range(n_tasks))
-    assert asked == [workers]
+    assert asked == ([] if workers == 1 else [workers])  # one worker is this process
+
+
+def test_short_work_asks_for_no_workers(asked):
+    assert run_tasks(nothing, range(50), n_jobs=8).values == list(range(50))
+    assert asked == []
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_the_number_of_a_context_is_bounded_too(asked, backend):
+def test_the_number_of_a_context_is_bounded_too(asked, at_once, backend):
     with joblib.parallel_config(backend, n_jobs=100_000):
         run_tasks(nothing, range(20))
     assert asked == [8]
@@ -72,8 +77,7 @@ class Cluster(ParallelBackendBase):
 def test_a_cluster_keeps_its_number(asked, monkeypatch):
     monkeypatch.setitem(BACKENDS, "cluster", Cluster)
     with joblib.parallel_config("cluster", n_jobs=500):
-        assert run._workers(None, 3) is None
-        assert run._workers(300, 3) == 300
+        assert run._workers(None, 3) == 500
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, -5, 2.0, "all", False])
