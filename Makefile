@@ -33,7 +33,7 @@ mutants: $(VENV)/.has-test $(VENV)/.has-mutants  ## change lines of the numbers 
 # Accessibility rules, fetched once and kept outside the repository; without npm that test is skipped.
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/voxprior/axe-core
 
-test-browser: $(VENV)/.has-test $(VENV)/.has-browser  ## pages in headless Chromium
+test-browser: $(VENV)/.has-test $(VENV)/.has-browser $(VENV)/.has-docs katex  ## pages in headless Chromium
 	@command -v chromium >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
 	  then apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium chromium-driver >/dev/null; \
@@ -62,9 +62,16 @@ papers: $(VENV)/.has-voxprior  ## run the papers anew; what they write replaces 
 	  $(BIN)/voxprior reproduce $$paper --out build/papers/$$paper || exit 1; \
 	  rm -rf $$place && mkdir $$place && cp build/papers/$$paper/results.md build/papers/$$paper/*.png $$place || exit 1; done
 
-docs: $(VENV)/.has-docs  ## build docs/_build/html, warnings are errors
+# Formulas are drawn while the pages are built; without npm they stay as they are written.
+KATEX := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/voxprior/katex
+
+docs: $(VENV)/.has-docs katex  ## build docs/_build/html, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+katex:
+	@test -f $(KATEX)/package/dist/katex.min.js || { mkdir -p $(KATEX) && cd $(KATEX) && command -v npm >/dev/null \
+	  && tar xzf "$$(npm pack --silent katex@0.16)" package/dist; } || echo "KaTeX cannot be fetched: npm is needed" >&2
 
 clean:
 	rm -rf $(VENV) .venv-minimum docs/_build docs/auto_examples docs/generated

@@ -27,7 +27,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "docstrings",
-    "mathml",
+    "katex",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates"]
@@ -56,7 +56,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # its page would load scripts from the web
 }
 
-html_math_renderer = "mathml"
+html_math_renderer = "katex"
 html_theme = "furo"
 html_title = "voxprior"
 html_static_path = ["_static"]
