@@ -10,7 +10,7 @@ module is put in place of the one on disk. No file is touched. The tests are run
 to see which of them run which line: a mutant is shown only to those that run its line, the quickest
 first. A change at a line that runs when the module is imported is shown to all of them.
 
-    python tests/mutants.py [--sample 500] [--seed 0] [--only validation/intervals.py] [--least 0.9]
+    python tests/mutants.py [--sample 500] [--seed 0] [--only validation/intervals.py] [--again LOG]
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import coverage
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "voxprior"
-AUDIT = ("audit", "likeness", "voxel_checks", "scan_findings", "probability_scale")
+AUDIT = ("audit", "audit_numbers", "likeness", "voxel_checks", "scan_findings")
 
 
 def _of(folder: str, *names: str) -> list[str]:
@@ -50,20 +50,22 @@ def _of(folder: str, *names: str) -> list[str]:
 
 # Which tests should notice.
 TESTS = {
-    "validation/intervals.py": _of("validation", "intervals", "result"),
+    "validation/intervals.py": _of("validation", "intervals", "interval_numbers", "result"),
     "validation/choice.py": _of("validation", "choice"),
-    "validation/permutation.py": _of("validation", "permutation", "store"),
-    "validation/relabel.py": _of("validation", "relabel", "permutation"),
-    "validation/audit/__init__.py": _of("validation", *AUDIT),
-    "validation/audit/duplicates.py": _of("validation", "likeness", "audit"),
-    "validation/audit/estimators.py": _of("validation", "audit"),
-    "validation/audit/finding.py": _of("validation", "audit", "scan_findings"),
-    "validation/audit/folds.py": _of("validation", "audit", "voxel_checks"),
-    "validation/audit/likeness.py": _of("validation", "likeness", "scan_findings"),
+    "validation/permutation.py": _of(
+        "validation", "permutation", "relabel_numbers", "store", "batch"
+    ),
+    "validation/relabel.py": _of("validation", "relabel", "relabel_numbers", "permutation"),
+    "validation/audit/__init__.py": _of("validation", *AUDIT, "probability_scale"),
+    "validation/audit/duplicates.py": _of("validation", *AUDIT),
+    "validation/audit/estimators.py": _of("validation", *AUDIT),
+    "validation/audit/finding.py": _of("validation", *AUDIT),
+    "validation/audit/folds.py": _of("validation", *AUDIT),
+    "validation/audit/likeness.py": _of("validation", *AUDIT),
     "validation/audit/probabilities.py": _of("validation", "probability_scale"),
     "validation/audit/scans.py": _of("validation", *AUDIT),
-    "validation/audit/variables.py": _of("validation", "audit", "voxel_checks", "scan_findings"),
-    "validation/audit/voxels.py": _of("validation", "voxel_checks", "audit"),
+    "validation/audit/variables.py": _of("validation", *AUDIT),
+    "validation/audit/voxels.py": _of("validation", *AUDIT),
     "decision/bayes.py": ["tests/decision"],
     "modelfile/schema.py": ["tests/modelfile"],
 }
@@ -81,6 +83,9 @@ class Mutant(NamedTuple):
     operator: str
     occurrence: int
     line: int
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} {self.operator} {self.occurrence}"
 
     def code(self) -> str:
         """Source with the change."""
@@ -306,18 +311,23 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", choices=TESTS, help="a module; may be repeated")
+    parser.add_argument("--again", type=Path, help="what was printed: run only its survivors")
     parser.add_argument("--least", type=float, default=0.9, help="share that must be killed")
     chosen = parser.parse_args()
     os.chdir(ROOT)
     seen = see()
     every = [m for module in chosen.only or TESTS for m in mutants_of(module, chosen.seed)]
     random.Random(chosen.seed).shuffle(every)
+    sample = islice(filter(matters, every), chosen.sample)
+    if chosen.again is not None:
+        told = set(chosen.again.read_text("utf-8").splitlines())
+        sample = filter(lambda mutant: f"survived: {mutant}" in told, sample)
     number, survivors = 0, []
-    for number, mutant in enumerate(islice(filter(matters, every), chosen.sample), 1):
+    for number, mutant in enumerate(sample, 1):
         tests = seen.tests(mutant)
         if not is_killed(mutant, tests, sum(map(seen.seconds.__getitem__, tests))):
             survivors.append(mutant)
-            print(f"survived: {mutant.module}:{mutant.line} {mutant.operator}", flush=True)
+            print(f"survived: {mutant}", flush=True)
         if number % 10 == 0:
             print(f"{number - len(survivors)} of {number} killed", flush=True)
     print(f"{number - len(survivors)} of {number} mutants killed", flush=True)
