@@ -18,6 +18,7 @@ from sklearn.metrics import r2_score
 from threadpoolctl import threadpool_limits
 
 from voxprior import GPRegressor, ScanPreparation, registry
+from voxprior.decoder.one_class import ClassSpread
 from voxprior.decoder.rows import TOLD_APART, told_apart
 from voxprior.images import scaled_by_training
 from voxprior.papers.datasets import finger7t, folder, standardize_by
@@ -90,8 +91,8 @@ def few_new_scans(people: Sequence[int], repeats: int) -> list[dict[str, Any]]:
 
 
 def one_class(models: Sequence[str], people: Sequence[int]) -> list[dict[str, Any]]:
-    """How often runs are warned about whose scans the probabilities hardly tell apart."""
-    rows = []
+    """How often runs are warned about: by the scans alone, and by the probabilities of models."""
+    rows = [{"by": "scans and class means, whatever the model"} | _spread_shares(people)]
     for name in models:
         mixed = [told_apart(m.predict_proba(p.transform(X, ["new"] * len(X))))
                  for m, p, X, _ in held_out(name, people)]  # fmt: skip
@@ -105,8 +106,27 @@ def one_class(models: Sequence[str], people: Sequence[int]) -> list[dict[str, An
                 single.append(told_apart(model.predict_proba(part - part.mean(axis=0))))
         told = {"runs of five fingers": mixed, "runs of one finger": single}
         shares = {kind: f"{np.mean(np.array(v) < TOLD_APART):.0%}" for kind, v in told.items()}
-        rows.append({"model": name} | shares)
+        rows.append({"by": f"probabilities of {name}"} | shares)
     return rows
+
+
+def _spread_shares(people: Sequence[int]) -> dict[str, str]:
+    """Shares of runs that spread along the class means as one class does."""
+    mixed, single = [], []
+    for person in people:
+        X, y, run, *_ = finger7t(person)
+        Z = by_run(X, run)
+        for new in np.unique(run):
+            train = run != new
+            known = ClassSpread.of(Z[train], y[train], run[train])
+            mixed.append(known is not None and known.is_one_class(Z[~train]))
+        test = run <= np.median(run)
+        known = ClassSpread.of(Z[~test], y[~test], run[~test])
+        for finger in np.unique(y):
+            part = Z[test & (y == finger)]
+            single.append(known is not None and known.is_one_class(part - part.mean(axis=0)))
+    told = {"runs of five fingers": mixed, "runs of one finger": single}
+    return {kind: f"{np.mean(found):.0%} of {len(found)}" for kind, found in told.items()}
 
 
 def faces(sizes: Sequence[int], repeats: int) -> list[dict[str, Any]]:

@@ -255,7 +255,7 @@ class TestGroupsOfNewImages:
         with pytest.warns(UserWarning, match="mean of the training scans"):
             kept = decoder.predict(thumbs, [None] * 6)
         assert (kept == "thumb").all()
-        told = "hardly tell the scans of new apart.* holds one class only"
+        told = "scans of new differ along the class means no more than .* holds one class only"
         with pytest.warns(UserWarning, match=told):
             away = decoder.predict_proba(thumbs, ["new"] * 6)
         assert_allclose(away.mean(axis=0), [0.5, 0.5], atol=0.15)

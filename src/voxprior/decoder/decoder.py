@@ -22,6 +22,7 @@ from voxprior.decoder.decoding import Decoding, decode, mean_image
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
 from voxprior.decoder.local_maps import LocalMaps
 from voxprior.decoder.mapping import Mapped, map_data
+from voxprior.decoder.one_class import ClassSpread
 from voxprior.decoder.preparation import image_space, name_of, prepared
 from voxprior.decoder.rows import NewRows, new_rows, warn_of_alike
 from voxprior.images import Dataset, ImageSpace
@@ -67,6 +68,8 @@ class Decoder(LocalMaps):
         Labels, for a classifier.
     class_frequencies_ : ndarray of shape (n_classes,) or None
         Share of each class in training, in the order of `classes_`.
+    class_spread_ : ClassSpread or None
+        How far scans of a group spread along the class means, where scans are centred by group.
     trials_ : dict or None
         How runs were cut into samples, as keywords of `voxprior.images.load_runs`.
     maps_ : dict of str to image
@@ -135,9 +138,11 @@ class Decoder(LocalMaps):
         self.trials_ = data.trials
         self.covariates_ = None if data.covariates is None else CovariateCoding.of(data.covariates)
         self.estimator_ = prepared(self.estimator, data).fit(data)
-        self.class_frequencies_ = None
+        self.class_frequencies_, self.class_spread_ = None, None
         if hasattr(self.estimator_, "classes_"):
             self.classes_ = self.estimator_.classes_
+            if self.masker_.standardize == "group" and data.groups is not None:
+                self.class_spread_ = ClassSpread.of(data.X, data.y, data.groups)
             self.class_frequencies_ = np.array([np.mean(data.y == c) for c in self.classes_])
         return self
 
@@ -159,7 +164,7 @@ class Decoder(LocalMaps):
             Of these images, where the decoder was fitted with some.
         """
         rows = self._rows(images, groups, covariates)
-        warn_of_alike(self.estimator_, rows)
+        warn_of_alike(self.estimator_, rows, self.class_spread_)
         return self.estimator_.predict(rows.X)
 
     def predict_proba(self, images, groups=None, covariates=None) -> np.ndarray:
@@ -171,7 +176,7 @@ class Decoder(LocalMaps):
                 "voxprior.decision.TemperatureCalibrated, or choose another estimator."
             )
         rows = self._rows(images, groups, covariates)
-        warn_of_alike(self.estimator_, rows)
+        warn_of_alike(self.estimator_, rows, self.class_spread_)
         return self.estimator_.predict_proba(rows.X)
 
     def _rows(self, images, groups=None, covariates=None) -> NewRows:
@@ -385,6 +390,7 @@ class Decoder(LocalMaps):
             "covariates": None if self.covariates_ is None else self.covariates_.levels,
             "trials": self.trials_,
             "class_frequencies": self.class_frequencies_,
+            "class_spread": None if self.class_spread_ is None else self.class_spread_._asdict(),
         }
         modelfile.write(path, state)
         return path
@@ -410,6 +416,8 @@ class Decoder(LocalMaps):
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
         decoder.trials_ = state["trials"]
         decoder.class_frequencies_ = state["class_frequencies"]
+        spread = state["class_spread"]
+        decoder.class_spread_ = None if spread is None else ClassSpread(**spread)
         levels = state["covariates"]
         decoder.covariates_ = None if levels is None else CovariateCoding(levels)
         if hasattr(decoder.estimator_, "classes_"):

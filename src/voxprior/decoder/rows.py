@@ -1,14 +1,14 @@
 """Rows of new images for a fitted decoder: read, prepared and with covariates as in training.
 
 Where maps are centred by group, the mean of a group must hold no class: a new group of one class
-only loses its class with its mean. That cannot be seen in the images, but the probabilities p_i of
-the scans of such a group hardly differ. What they tell about which scan is of which class is
+only loses its class with its mean. `voxprior.decoder.one_class` sees that in the scans, whatever
+the model; and the probabilities p_i of the scans of such a group hardly differ. What they tell
+about which scan is of which class is
 
     I = H(mean_i p_i) - mean_i H(p_i),    H(p) = -Σ_c p_c log p_c,    at most log C,        (1)
 
-and groups with I < .1 log C are warned about. A model that is sure of noise too escapes: of runs of
-one finger, logistic regression has all below that limit, sharing six of ten and a Gaussian process
-none; of runs of five fingers no model has any (benchmarks/preparation.md).
+and groups with I < .1 log C are warned about too: nothing can be decoded in them. A model that is
+sure of noise escapes that limit; benchmarks/preparation.md counts both.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import entr
 
+from voxprior.decoder.one_class import ClassSpread
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, ImageSpace
 from voxprior.images.findings import listed
@@ -89,14 +90,29 @@ def told_apart(P: np.ndarray) -> float:
     return float(known / np.log(P.shape[1]))
 
 
-def warn_of_alike(estimator: Any, rows: NewRows) -> None:
-    """Warn of centred groups whose probabilities hardly tell their scans apart, by (1)."""
+def warn_of_alike(estimator: Any, rows: NewRows, known: ClassSpread | None = None) -> None:
+    """Warn of centred groups that spread as one class does, or that (1) hardly tells apart."""
     if rows.groups is None or not hasattr(estimator, "predict_proba"):
         return
-    P = estimator.predict_proba(rows.X)
     codes, names = pd.factorize(np.asarray(rows.groups, dtype=object))
-    parts = {str(name): P[codes == g] for g, name in enumerate(names)}
-    alike = [name for name, p in parts.items() if len(p) > 1 and told_apart(p) < TOLD_APART]
+    members = {str(name): np.flatnonzero(codes == g) for g, name in enumerate(names)}
+    single = []
+    if known is not None:
+        scans = rows.X[:, : known.means.shape[1]]  # covariates are the last columns
+        single = [name for name, own in members.items() if known.is_one_class(scans[own])]
+    if single:
+        text = (
+            f"The scans of {listed(single)} differ along the class means no more than scans of one "
+            "class do. If such a group holds one class only, it is lost where scans are centred "
+            f"by group: give its scans no group then, see {option('groups')}."
+        )
+        warnings.warn(InputWarning(text), stacklevel=3)
+    P = estimator.predict_proba(rows.X)
+    alike = [
+        name
+        for name, own in members.items()
+        if name not in single and len(own) > 1 and told_apart(P[own]) < TOLD_APART
+    ]
     if alike:
         text = (
             f"The probabilities hardly tell the scans of {listed(alike)} apart. Either nothing can "

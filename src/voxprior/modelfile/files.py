@@ -37,6 +37,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "covariates": (dict, NoneType),
     "trials": (dict, NoneType),
     "class_frequencies": (np.ndarray, NoneType),
+    "class_spread": (dict, NoneType),
     "versions": (dict,),
 }
 
@@ -209,10 +210,20 @@ def _check_fields(state: Any) -> None:
         fits["covariates"] = all(isinstance(levels, list) for levels in covariates.values())
     if isinstance(frequencies, np.ndarray):
         fits["class_frequencies"] = frequencies.ndim == 1 and frequencies.dtype.kind == "f"
+    spread = state["class_spread"]
+    if isinstance(spread, dict):
+        fits["class_spread"] = _is_spread(spread)
     wrong = [name for name, fit in fits.items() if not fit]
     if wrong:
         got = type(state[wrong[0]]).__name__
         raise InputError(f"holds a decoder whose {wrong[0]} is not what it should be", got=got)
+
+
+def _is_spread(spread: dict[str, Any]) -> bool:
+    """Whether these are class means (C, p) and a number."""
+    means, number = spread.get("means"), spread.get("spread")
+    matrix = isinstance(means, np.ndarray) and means.ndim == 2 and means.dtype.kind == "f"
+    return set(spread) == {"means", "spread"} and matrix and isinstance(number, float)
 
 
 def check_model(path: Any, estimator: Any) -> None:
