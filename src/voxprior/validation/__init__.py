@@ -1,6 +1,7 @@
 """Estimator and data to a Result: splits, the one parallel loop, audit, inference."""
 
 from voxprior.validation.audit import AuditError, AuditWarning, Check, Finding, audit
+from voxprior.validation.bootstrapped import compare_bootstrapped
 from voxprior.validation.choice import score_after_nested_choice
 from voxprior.validation.cluster import Cluster
 from voxprior.validation.comparison import compare_decoders, score_after_choice
@@ -46,6 +47,7 @@ __all__ = [
     "Result",
     "audit",
     "chance_level",
+    "compare_bootstrapped",
     "compare_decoders",
     "compare_with_covariates",
     "covariate_matrix",
