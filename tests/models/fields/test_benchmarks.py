@@ -3,7 +3,7 @@
 import pytest
 from benchmarks.speed import fields as speed
 
-from voxprior.papers.carmi2009 import arms
+from voxprior.papers.carmi2009 import arms, chain
 from voxprior.papers.frame import reproduce
 
 
@@ -16,14 +16,17 @@ def test_published_numbers():
 def test_short_reproduction():
     (found,) = reproduce(["carmi2009"], quick=True)
     sections = {title: table.rows for title, table in found.part.tables.items()}
-    two_out = next(rows for title, rows in sections.items() if title.startswith("Two-out"))
+    two_out = sections[chain.TWO_OUT]
     assert [row["nodes / scans per class"] for row in two_out] == [
         "100 / 41",
         "80 / 19",
         "100 / 16",
     ]
     assert sections["Published"][0]["experiment"] == "Fig 3.2"
-    assert all(0 <= row["compressed, chosen"] <= 1 for row in two_out)
+    assert all(0 <= row["compressed, printed"] <= 1 for row in two_out)
+    drawn = {"figure2.1_two_circles", "figure3.2_accuracies", "figure3.6_accuracies"}
+    assert set(found.part.figures) >= drawn
+    assert len(found.part.claims) >= 15
 
 
 @pytest.mark.slow

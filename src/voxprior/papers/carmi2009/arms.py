@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,15 @@ from sklearn.svm import SVC
 
 from voxprior import RandomFieldClassifier
 from voxprior.models.fields.nodes import correlation_score
-from voxprior.validation import cross_validate
+from voxprior.papers.claims import Claim
 
 # Pseudo-measurements after each scan with R = 200² and 41 scans amount to the same total strength,
 # 0.04, as 40 of them at the end with R = 1000, at a fortieth of the time.
 PRINTED_END = {"mode": "end", "r_eps": 1000.0}
+PRINTED = ("plain, printed", "compressed, printed")
+CHOSEN = ("plain, gamma chosen", "compressed, chosen")
+
+Round = dict[str, np.ndarray]
 
 
 def score_by_class(X, y):
@@ -56,26 +61,42 @@ def rivals(n_nodes: int) -> dict:
     }
 
 
-def accuracies(methods: dict, X, y, cv, groups=None) -> dict[str, np.ndarray]:
+def as_printed(n_nodes: int) -> dict:
+    """The report's two fields, and two methods that see no connections."""
+    both = fields(n_nodes) | rivals(n_nodes)
+    return {name: both[name] for name in (*PRINTED, "naive Bayes", "linear SVM")}
+
+
+def accuracies(methods: dict, X, y, folds: Iterable) -> Round:
     """Accuracy of every fold, by method."""
-    folds = list(cv.split(X, y, groups))
-    return {
-        name: cross_validate(model, X, y, groups, folds).scores["accuracy"].to_numpy()
-        for name, model in methods.items()
-    }
+    found: dict[str, list[float]] = {name: [] for name in methods}
+    for train, test in folds:
+        for name, model in methods.items():
+            found[name].append(float(model.fit(X[train], y[train]).score(X[test], y[test])))
+    return {name: np.array(values) for name, values in found.items()}
 
 
-def pooled(rounds: list[dict[str, np.ndarray]]) -> dict[str, float]:
+def by_round(rounds: Sequence[Round], method: str) -> np.ndarray:
+    """Mean accuracy of a method in every data set."""
+    return np.array([r[method].mean() for r in rounds])
+
+
+def pooled(rounds: Sequence[Round]) -> dict[str, float]:
     """Mean accuracy over all folds of all data sets."""
-    return {name: float(np.mean([r[name].mean() for r in rounds])) for name in rounds[0]}
+    return {name: float(by_round(rounds, name).mean()) for name in rounds[0]}
 
 
-def spread(rounds: list[dict[str, np.ndarray]], first: str, second: str) -> str:
-    """Mean difference of two methods with its standard error over data sets."""
-    gain = np.array([r[second].mean() - r[first].mean() for r in rounds])
-    if len(gain) < 2:
-        return f"{gain[0]:+.3f}"
-    return f"{gain.mean():+.3f} ± {gain.std(ddof=1) / np.sqrt(len(gain)):.3f}"
+def gain(rounds: Sequence[Round], first: str, second: str) -> np.ndarray:
+    """What the second method adds to the first in every data set."""
+    return by_round(rounds, second) - by_round(rounds, first)
+
+
+def told(effects: Sequence[float]) -> str:
+    """Mean with its 95 % interval over data sets."""
+    low, high = Claim("", effects, "").interval
+    if not np.isfinite(low):
+        return f"{np.mean(effects):+.3f}"
+    return f"{np.mean(effects):+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def published() -> list[dict[str, str]]:
@@ -86,9 +107,14 @@ def published() -> list[dict[str, str]]:
 
 def printed_value(experiment: str, method: str) -> float:
     """One published accuracy."""
-    rows = published()
     return next(
         float(row["accuracy"])
-        for row in rows
+        for row in published()
         if row["experiment"] == experiment and row["method"] == method
     )
+
+
+def printed_pair(experiment: str, second: str = "compressed") -> str:
+    """Published accuracies without and with, in words."""
+    before, after = (printed_value(experiment, method) for method in ("plain", second))
+    return f"{before:.2f} -> {after:.2f} ({experiment})"
