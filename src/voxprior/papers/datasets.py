@@ -91,6 +91,19 @@ def haxby_vt(volumes: bool = True) -> Patterns:
         return Patterns(data["X"][:, order], data["y"], data["run"], space, block)
 
 
+def haxby_slice() -> Patterns:
+    """Haxby 2001, subject 1, the posterior half of one slice: volumes without those of rest."""
+    import nibabel
+
+    root = folder("haxby_slice")
+    mask = np.asarray(nibabel.load(root / "mask.nii.gz").dataobj) > 0
+    X = np.asarray(nibabel.load(root / "bold.nii.gz").dataobj)[mask].T.astype(float)
+    rows = [line.split() for line in (root / "attributes_literal.txt").read_text().splitlines()]
+    label, run = np.array([row[0] for row in rows]), np.array([int(row[1]) for row in rows])
+    shown = label != "rest"
+    return Patterns(X[shown], label[shown], run[shown], VoxelSpace.from_mask(mask))
+
+
 def finger7t(subject: int) -> Patterns:
     """Finger movements at 7 T, primary motor cortex, subject 1 to 4; pre-whitened betas."""
     with np.load(folder("finger7t") / "finger7t_subjects1-4.npz") as data:

@@ -1,5 +1,7 @@
 """The benchmarks run in their quick form, and their instruments measure what they should."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from benchmarks.speed import boosting as speed
@@ -7,15 +9,17 @@ from sklearn.metrics import average_precision_score
 
 from voxprior import VoxelSpace
 from voxprior.papers.frame import Run
-from voxprior.papers.xiang2009 import digits, faces, fmri, kernel, rivals
+from voxprior.papers.xiang2009 import brain, digits, faces, fmri, kernel, rivals
 from voxprior.papers.xiang2009.arms import morans_i
+
+STEPS = [partial(digits.small, "Gaussian"), kernel.properties, fmri.movie_like, brain.figure_six]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [digits.small, kernel.properties])
+@pytest.mark.parametrize("step", STEPS)
 def test_quick_reproduction_fills_every_table(step):
     found = step(Run(quick=True))
-    assert found.figures
+    assert found.figures or found.claims
     assert all(table.rows for table in found.tables.values())
 
 
@@ -23,8 +27,20 @@ def test_quick_reproduction_fills_every_table(step):
 def test_quick_reproduction_of_faces_and_scans(data_folder):
     data_folder("imm_faces")
     data_folder("haxby_vt")
+    data_folder("haxby_slice")
     for step, start in ((faces.trials, "Faces: accuracy"), (fmri.haxby_pairs, "Haxby")):
         assert next(iter(step(Run(quick=True)).tables)).startswith(start)
+    assert brain.haxby_figure(Run(quick=True)).figures
+
+
+def test_peaks_are_called_by_their_landmarks():
+    space = VoxelSpace.grid((9, 9, 9), np.array(
+        [[4, 0, 0, 24], [0, 4, 0, -71], [0, 0, 4, -28], [0, 0, 0, 1.0]]
+    ))  # fmt: skip
+    names = brain.landmarks(space)
+    at = np.flatnonzero((space.coordinates == [4, 4, 4]).all(axis=1))[0]  # (40, -55, -12)
+    assert names.name(at) == "right fusiform face area"
+    assert names.name(0) == ""
 
 
 @pytest.mark.slow

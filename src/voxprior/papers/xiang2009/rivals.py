@@ -96,3 +96,4 @@ RIVALS = {
     "smoothed map of abs t (not in the paper)": smoothed_t,
     "level set of abs t": level_set,
 }
+IN_PAPER = tuple(name for name in RIVALS if "not in the paper" not in name)
