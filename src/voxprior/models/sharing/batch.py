@@ -42,6 +42,7 @@ from scipy import sparse
 from voxprior.algebra import blas_threads_for, chi2_prior_of_logs
 from voxprior.errors import InputError
 from voxprior.models.base import class_prior
+from voxprior.models.sharing.groups import needs_scans
 from voxprior.models.sharing.means import LONE_FACTOR
 from voxprior.models.sharing.naive_bayes import CENTERED, Prepared, SharingRules
 
@@ -52,11 +53,17 @@ NOTHING = 1e-13
 
 
 def can_batch(rules: SharingRules) -> bool:
-    """Whether many labellings can be fitted at once: one variance of all classes, no fitted maps.
+    """Whether many labellings can be fitted at once.
+
+    With one variance of all classes, without fitted maps, learned groups or integrals they can.
 
     >>> can_batch(SharingRules()), can_batch(SharingRules(variance_scope="class"))
     (True, False)
+    >>> can_batch(SharingRules("correlated")), can_batch(SharingRules(hyperparameters="integrated"))
+    (False, False)
     """
+    if needs_scans(rules.means) or rules.hyperparameters != "estimated":
+        return False
     shared = rules.variance_scope == "shared" and rules.variances in ("moderated", "median", "mean")
     return shared and not rules.median_correction and rules.mean_map == "identity"
 

@@ -13,22 +13,24 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from voxprior.errors import InputError, option
 from voxprior.models.base import (
     FLOATS,
     check_times,
-    check_two_classes,
     class_prior,
 )
 from voxprior.models.sharing.calibration import (
     Calibration,
     Excerpt,
     excerpt_features,
-    excerpt_of,
-    join_excerpts,
-    remove_excerpt,
     tempered,
 )
+from voxprior.models.sharing.groups import (
+    LEARNED,
+    check_learnable,
+    learned_groups,
+    needs_scans,
+)
+from voxprior.models.sharing.incremental import FromStatistics
 from voxprior.models.sharing.many import ManyLabellings
 from voxprior.models.sharing.means import member_weights, voxel_groups
 from voxprior.models.sharing.naive_bayes import (
@@ -38,12 +40,11 @@ from voxprior.models.sharing.naive_bayes import (
     log_likelihood,
     share_features,
 )
-from voxprior.models.sharing.statistics import ClassStatistics, class_statistics, merge, remove
-from voxprior.models.sharing.variances import variances_exist
+from voxprior.models.sharing.statistics import class_statistics
 from voxprior.space import VoxelSpace
 
 
-class FeatureSharingNB(ManyLabellings):
+class FeatureSharingNB(FromStatistics, ManyLabellings):
     """Gaussian naive Bayes that shares means and variances between features.
 
     With two examples per class a sample variance is nearly worthless and a sample mean is mostly
@@ -61,10 +62,11 @@ class FeatureSharingNB(ManyLabellings):
     space : VoxelSpace, optional
         Where the voxels are. With T time points a scan is time-major, ``(T, V)`` ravelled. Without
         a space every feature is a voxel of its own and has no neighbours.
-    means : {"neighbors", "all", "none"} or sparse matrix of shape (V, V)
-        The group whose mean courses a voxel is shrunk toward: its spatial neighbours, all
-        features, nobody, or the members of its row in a matrix of non-negative weights (the
-        diagonal is ignored).
+    means : {"neighbors", "metric", "correlated", "all", "none"} or sparse matrix of shape (V, V)
+        The group whose mean courses a voxel is shrunk toward: its spatial neighbours; these,
+        weighted by a metric learned from the training scans; the voxels that correlate most with
+        it there, wherever they are; all features; nobody; or the members of its row in a matrix of
+        non-negative weights (the diagonal is ignored).
     mean_map : {"identity", "auto", "scale", "affine"}
         How a member's mean course predicts the voxel's: as it is, scaled (β through the origin,
         as published), or with an intercept. ``auto`` is ``scale`` with T >= 2 time points and
@@ -103,6 +105,11 @@ class FeatureSharingNB(ManyLabellings):
         ``effective`` weighs the evidence by what dependent features and few examples are really
         worth, so that probabilities can be believed; the order of the classes stays. None gives
         the probabilities of naive Bayes, which are 0 or 1 with many features.
+    group_size : int
+        Members of a group of ``means="correlated"``.
+    hyperparameters : {"estimated", "integrated"}
+        Prior means and variances as point estimates of the group (empirical Bayes), as published;
+        or under flat hyper-priors, integrated out.
 
     Attributes
     ----------
@@ -142,7 +149,7 @@ class FeatureSharingNB(ManyLabellings):
 
     _parameter_constraints: ClassVar[dict] = {
         "space": [VoxelSpace, None],
-        "means": [StrOptions({"neighbors", "all", "none"}), "sparse matrix"],
+        "means": [StrOptions({"neighbors", "all", "none", *LEARNED}), "sparse matrix"],
         "mean_map": [StrOptions({"auto", "identity", "scale", "affine"})],
         "shrinkage": [StrOptions({"auto", "james-stein"}), None],
         "variances": [StrOptions({"none", "neighbors", "mean", "median", "moderated"})],
@@ -157,6 +164,8 @@ class FeatureSharingNB(ManyLabellings):
         "radius": [Interval(Real, 0, None, closed="neither"), None],
         "priors": ["array-like", None],
         "calibration": [StrOptions({"effective"}), None],
+        "group_size": [Interval(Integral, 1, None, closed="left")],
+        "hyperparameters": [StrOptions({"estimated", "integrated"})],
     }
 
     def __init__(
@@ -177,6 +186,8 @@ class FeatureSharingNB(ManyLabellings):
         radius: float | None = None,
         priors: Any = None,
         calibration: str | None = "effective",
+        group_size: int = 26,
+        hyperparameters: str = "estimated",
     ):
         self.space = space
         self.means = means
@@ -194,6 +205,8 @@ class FeatureSharingNB(ManyLabellings):
         self.radius = radius
         self.priors = priors
         self.calibration = calibration
+        self.group_size = group_size
+        self.hyperparameters = hyperparameters
 
     @classmethod
     def paper(cls, space: VoxelSpace | None = None, **changes: Any) -> FeatureSharingNB:
@@ -230,39 +243,8 @@ class FeatureSharingNB(ManyLabellings):
         FeatureSharingNB
         """
         X, codes = self._training_scans(X, y)
-        groups = self._groups()
+        groups = self._groups(X)
         self._remember(*self._learned(X, codes))
-        self._estimate(groups)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_statistics(self, statistics: ClassStatistics, classes, excerpt: Excerpt | None = None):
-        """Fit from class statistics, made of chunks or of merged parts; no scan is needed.
-
-        Parameters
-        ----------
-        statistics : ClassStatistics
-            Of ``class_statistics``, ``from_chunks``, ``merge`` or ``remove``.
-        classes : array of shape (C,)
-            Labels in the order of the statistics, sorted.
-        excerpt : Excerpt, optional
-            ``excerpt_of`` the same examples; needed by ``calibration="effective"``.
-        """
-        if excerpt is None and self.calibration is not None:
-            raise InputError(
-                f"{option('calibration', self.calibration)} needs an excerpt of the examples",
-                remedy=f"Pass excerpt=excerpt_of(X, codes), or use {option('calibration', None)}",
-            )
-        self.classes_, self.n_features_in_ = np.unique(classes), statistics.mean.shape[1]
-        if not len(classes) == len(self.classes_) == len(statistics.count):
-            raise InputError(
-                "classes do not name those of the statistics",
-                expected=f"each of the {len(statistics.count)} classes once",
-                got=f"{list(classes)}",
-            )
-        check_two_classes(self.classes_)
-        groups = self._groups()
-        self._remember(statistics, excerpt)
         self._estimate(groups)
         return self
 
@@ -282,7 +264,7 @@ class FeatureSharingNB(ManyLabellings):
         """
         self._validate_params()
         X = validate_data(self, X, dtype=FLOATS)
-        groups = member_weights(self._groups())
+        groups = member_weights(self._groups(X))
         features = excerpt_features(0 if self.calibration is None else X.shape[1])
         return Prepared(X, np.ascontiguousarray(X[:, features]), groups)
 
@@ -302,47 +284,10 @@ class FeatureSharingNB(ManyLabellings):
         self.n_features_in_ = prepared.scans.shape[1]
         statistics = class_statistics(prepared.scans, codes, len(self.classes_), rows)
         self._remember(statistics, Excerpt(prepared.examples[rows], codes))
-        self._estimate(prepared.groups)
+        # Groups that are learned are learned from the training scans alone.
+        learns = needs_scans(self.means)
+        self._estimate(self._groups(prepared.scans[rows]) if learns else prepared.groups)
         return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None):
-        """Add examples; the result is that of :meth:`fit` on all examples together.
-
-        The first call must name all ``classes``. Until every class has enough examples for a
-        variance the model does not predict.
-        """
-        first = not hasattr(self, "class_count_")
-        named = None if classes is None else np.unique(classes)
-        if first:
-            if named is None:
-                raise InputError("classes must be passed on the first call to partial_fit")
-            check_two_classes(named)
-            self.classes_ = named
-        elif named is not None and not np.array_equal(named, self.classes_):
-            raise InputError(
-                "classes are not the same as on the last call to partial_fit",
-                expected=f"{self.classes_.tolist()}",
-                got=f"{named.tolist()}",
-            )
-        X, y = validate_data(self, X, y, dtype=FLOATS, reset=first)
-        statistics, excerpt = self._learned(X, self._codes(y))
-        if not first:
-            statistics = merge(self._statistics(), statistics)
-            if self.calibration is not None:
-                excerpt = join_excerpts(self._excerpt(), excerpt)
-        self._remember(statistics, excerpt)
-        return self._estimate_if_ready()
-
-    def forget(self, X, y):
-        """Take examples out again, exactly; the result is that of a fit that never saw them."""
-        check_is_fitted(self, "class_count_")
-        X, y = validate_data(self, X, y, dtype=FLOATS, reset=False)
-        statistics, excerpt = self._learned(X, self._codes(y))
-        if self.calibration is not None:
-            excerpt = remove_excerpt(self._excerpt(), excerpt)
-        self._remember(remove(self._statistics(), statistics), excerpt)
-        return self._estimate_if_ready()
 
     def predict_joint_log_proba(self, X):
         """Log joint probabilities log P(c) + log p(x | c) of naive Bayes, uncalibrated, (n, C)."""
@@ -388,30 +333,19 @@ class FeatureSharingNB(ManyLabellings):
     def _validate_params(self) -> None:
         super()._validate_params()
         check_rules(self._rules())
+        check_learnable(self.means, self.space)
 
     def _rules(self) -> SharingRules:
         return SharingRules(**{name: getattr(self, name) for name in SharingRules._fields})
 
-    def _groups(self) -> sparse.csr_array:
-        """Which voxels inform which, of `means` and `space`, checked against the scans."""
+    def _groups(self, X: np.ndarray | None = None) -> sparse.csr_array:
+        """Which voxels inform which, of `means`, `space` and scans; checked against the scans."""
         J = self.n_features_in_
         groups = voxel_groups(self.means, self.space, J, self.connectivity, self.radius)
         check_times(self, groups.shape[0], "means" if sparse.issparse(self.means) else "space")
+        if X is not None and needs_scans(self.means):
+            groups = learned_groups(self.means, X, groups, self.group_size)
         return groups
-
-    def _learned(self, X: np.ndarray, codes: np.ndarray) -> tuple[ClassStatistics, Excerpt]:
-        return class_statistics(X, codes, len(self.classes_)), excerpt_of(X, codes)
-
-    def _remember(self, statistics: ClassStatistics, excerpt: Excerpt | None) -> None:
-        self.class_count_, self.mean_, self.m2_ = statistics
-        if self.calibration is not None and excerpt is not None:
-            self.excerpt_, self.excerpt_codes_ = excerpt
-
-    def _statistics(self) -> ClassStatistics:
-        return ClassStatistics(self.class_count_, self.mean_, self.m2_)
-
-    def _excerpt(self) -> Excerpt:
-        return Excerpt(self.excerpt_, self.excerpt_codes_)
 
     def _estimate(self, groups: sparse.csr_array) -> None:
         """Means, variances and calibration from what is remembered of the examples."""
@@ -421,16 +355,6 @@ class FeatureSharingNB(ManyLabellings):
         self.theta_, self.var_, self.group_size_, worth = shared
         if worth is not None:
             self.temperature_, self.degrees_ = 1 / worth.kappa, worth.nu
-
-    def _estimate_if_ready(self) -> FeatureSharingNB:
-        """Estimate where :meth:`fit` would work with the examples seen so far."""
-        count, rules = self.class_count_, self._rules()
-        rule, scope = rules.variances, rules.variance_scope
-        if variances_exist(count, rule, scope, rules.ddof, rules.var_smoothing):
-            self._estimate(self._groups())
-        elif hasattr(self, "theta_"):
-            del self.theta_, self.var_
-        return self
 
     def _log_likelihood(self, X) -> np.ndarray:
         self._check_ready()

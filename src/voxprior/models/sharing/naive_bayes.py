@@ -5,7 +5,7 @@ For each class:
     1. variances σ̂² from all features                       (6), (7) and companions
     2. maps between related voxels                           (8)
     3. hyper-means μ̂ and hyper-variances τ̂² from the groups  (2), (4), (5)
-    4. means θ̂ = w X̄ + (1 − w) μ̂                             (3)
+    4. means θ̂ = w X̄ + (1 − w) μ̂                             (3), or μ and τ² integrated out
 
 and, beyond the paper, θ̂ drawn toward the run mean, and the worth of the evidence. A scan then has
 
@@ -35,6 +35,12 @@ from scipy import sparse
 from voxprior.algebra import launch
 from voxprior.errors import InputError, option
 from voxprior.models.sharing.calibration import Calibration, Excerpt, calibrate
+from voxprior.models.sharing.integrated import (
+    effective_members,
+    integrate_shrinkage,
+    pool_of_all,
+    pool_of_group,
+)
 from voxprior.models.sharing.means import (
     LONE_FACTOR,
     PriorMeans,
@@ -67,6 +73,7 @@ class SharingRules(NamedTuple):
     beta: str = "pooled"
     median_correction: bool = False
     var_smoothing: float = 1e-9
+    hyperparameters: str = "estimated"
 
 
 class Prepared(NamedTuple):
@@ -95,6 +102,13 @@ def check_rules(rules: SharingRules) -> None:
             expected=f"{option('mean_map', 'auto')} or {option('mean_map', 'identity')}",
             got=option("mean_map", rules.mean_map),
             remedy=f"Change one of them, or give a group matrix as {option('means')}",
+        )
+    if rules.hyperparameters == "integrated" and (rules.tau_ddof or rules.tau_floor):
+        changed = "tau_ddof" if rules.tau_ddof else "tau_floor"
+        raise InputError(
+            f"{option('hyperparameters', 'integrated')} estimates no hyper-variance that "
+            f"{option(changed)} could change",
+            remedy=f"Leave {option(changed)} at 0, or use {option('hyperparameters', 'estimated')}",
         )
 
 
@@ -125,7 +139,7 @@ def share_features(
     )  # fmt: skip
     prior = prior_means(means, groups, rules)  # steps 2 and 3
     noise = variances.value / count[:, None]
-    theta, own = shrink(means, prior, noise, rules.tau_floor)  # step 4
+    theta, own = shrunk_means(means, prior, noise, groups, rules)  # step 4
     var = np.array(np.broadcast_to(variances.value, theta.shape))
     inflation = float(variances.inflation.mean())
     if prior.leverage > 0:
@@ -159,7 +173,7 @@ def draws_means(statistics: ClassStatistics, groups: sparse.csr_array, rules: Sh
     """
     if rules.shrinkage != "auto":
         return rules.shrinkage is not None
-    if not isinstance(rules.means, str) or rules.means != "neighbors":
+    if not isinstance(rules.means, str) or rules.means in ("all", "none"):
         return False
     if groups.nnz == 0 or one_of_each(statistics.count):
         return True
@@ -177,6 +191,23 @@ def prior_means(means: np.ndarray, groups: sparse.csr_array, rules: SharingRules
     n_times = means.shape[1] // groups.shape[0]
     mean_map = chosen_map(rules.mean_map, n_times, sharing=groups.nnz > 0)
     return group_prior(means, groups, mean_map, rules.tau_ddof, rules.beta == "pooled")
+
+
+def shrunk_means(
+    means: np.ndarray,
+    prior: PriorMeans,
+    noise: np.ndarray,
+    groups: sparse.csr_array,
+    rules: SharingRules,
+) -> tuple[np.ndarray, np.ndarray]:
+    """θ̂ and the weight of a feature's own mean in it, hyper-parameters estimated or integrated."""
+    named = rules.means if isinstance(rules.means, str) else ""
+    if rules.hyperparameters == "estimated" or named == "none":
+        return shrink(means, prior, noise, rules.tau_floor)
+    if named == "all":
+        return integrate_shrinkage(means, pool_of_all(prior), noise)
+    pool = pool_of_group(means, prior, effective_members(groups))
+    return integrate_shrinkage(means, pool, noise)
 
 
 def log_likelihood(X: np.ndarray, theta: np.ndarray, var: np.ndarray) -> np.ndarray:

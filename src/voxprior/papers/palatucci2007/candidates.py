@@ -1,36 +1,14 @@
 """Ways of sharing that were tried against the defaults; those that lost live only here.
 
-    learned groups    G_v = the k voxels whose noise correlates most with v's over the volumes
-    learned metric    the 26 neighbours, weighted by their squared correlation with v
-    spatial prior     θ_c − θ̄ ~ N(0, τ² [a K_h + (1 − a) I]), K_h Gaussian; h, a, τ by evidence
-    James-Stein       θ_c ← θ̄ + ρ (θ_c − θ̄), ρ = 1 − noise / |contrasts|²
-    predictive        σ̂² ← σ̂² (1 + w/N)
-
-The first two are group matrices for ``FeatureSharingNB(means=...)``; the others are estimators.
+spatial prior     θ_c − θ̄ ~ N(0, τ² [a K_h + (1 − a) I]), K_h Gaussian; h, a, τ by evidence
+James-Stein       θ_c ← θ̄ + ρ (θ_c − θ̄), ρ = 1 − noise / |contrasts|²
+predictive        σ̂² ← σ̂² (1 + w/N)
 """
 
 import numpy as np
-from scipy import sparse
 
-from voxprior import FeatureSharingNB, VoxelSpace
+from voxprior import FeatureSharingNB
 from voxprior.models.sharing.calibration import attenuation
-
-
-def learned_groups(volumes: np.ndarray, k: int = 26) -> sparse.csr_array:
-    """The k voxels most correlated with each over the volumes, as unit weights."""
-    R = np.corrcoef(volumes.T)
-    np.fill_diagonal(R, -np.inf)
-    nearest = np.argpartition(-R, k, axis=1)[:, :k]
-    rows = np.repeat(np.arange(len(R)), k)
-    return sparse.csr_array((np.ones(rows.size), (rows, nearest.ravel())), shape=R.shape)
-
-
-def learned_metric(volumes: np.ndarray, space: VoxelSpace) -> sparse.csr_array:
-    """Neighbours weighted by their squared correlation; those that anticorrelate count nothing."""
-    R = np.corrcoef(volumes.T)
-    graph = space.adjacency().tocoo()
-    weights = np.maximum(R[graph.row, graph.col], 0.0) ** 2
-    return sparse.csr_array((weights, (graph.row, graph.col)), shape=R.shape)
 
 
 class JamesStein(FeatureSharingNB):

@@ -24,6 +24,7 @@ from sklearn.svm import LinearSVC
 
 from voxprior import FeatureSharingNB, NoiseWhitening, VoxelSpace
 from voxprior.models.sharing import TimeAverage, few_shot_decoder
+from voxprior.models.sharing.groups import learned_groups
 from voxprior.papers import datasets, tables
 from voxprior.papers.palatucci2007 import candidates
 from voxprior.papers.palatucci2007.protocol import interval, score
@@ -137,10 +138,10 @@ def whitened(study: Study, volumes: np.ndarray) -> dict[str, Callable[[], Any]]:
         ),
         "· spatial prior": lambda: then(candidates.SpatialPrior(space)),
         "· learned groups": lambda: then(
-            FeatureSharingNB(space, means=candidates.learned_groups(white))
+            FeatureSharingNB(space, means=learned_groups("correlated", white, space.adjacency()))
         ),
         "· learned metric": lambda: then(
-            FeatureSharingNB(space, means=candidates.learned_metric(white, space))
+            FeatureSharingNB(space, means=learned_groups("metric", white, space.adjacency()))
         ),
         "· means toward their mean, whitened": lambda: then(candidates.JamesStein(space)),
         "· means toward the run mean, whitened": lambda: few_shot_decoder(
