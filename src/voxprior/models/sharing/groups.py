@@ -111,14 +111,17 @@ def _most_correlated(Z: np.ndarray, k: int) -> sparse.csr_array:
     """The k best of every row, some rows at a time; ties go to the voxel of lower number."""
     V = Z.shape[1]
     k = min(k, V - 1)
-    rows, columns = [], []
+    if k < 1:
+        return sparse.csr_array((V, V))
+    rows, columns, first = [], [], np.linspace(0, 4e-10, V)
     for start in range(0, V, max(_BLOCK // V, 1)):
         R = Z[:, start : start + max(_BLOCK // V, 1)].T @ Z
         own = np.arange(len(R))
         R[own, start + own] = -np.inf
         # Equal up to rounding is equal: which voxel is meant must not hang on the last bit.
-        best = np.argsort(-np.round(R, 12), axis=1, kind="stable")[:, :k]
-        positive = np.take_along_axis(R, best, axis=1) > 1e-12
+        order = np.round(R, 9) - first
+        best = np.argpartition(-order, k - 1, axis=1)[:, :k]
+        positive = np.take_along_axis(R, best, axis=1) > 1e-9
         rows.append(np.repeat(start + own, k).reshape(-1, k)[positive])
         columns.append(best[positive])
     where = np.concatenate(rows), np.concatenate(columns)

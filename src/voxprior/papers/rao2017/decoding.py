@@ -22,8 +22,9 @@ def models() -> Models:
         ),
         "GP, softmax Laplace, mode": lambda: GPClassifier(inference="laplace", averaging="mode"),
         "GP, softmax as PRoNTo": GPClassifier.paper,
-        "RVM, samples": lambda: RVMClassifier(alpha="each", doubt=None),
-        "RVM, voxels": lambda: RVMClassifier("voxels", doubt=None),
+        "RVM, samples (default)": RVMClassifier,
+        "RVM, samples, as Tipping": RVMClassifier.paper,
+        "RVM, voxels": lambda: RVMClassifier("voxels"),
         "scikit-learn GPC, one-vs-rest": PeerGPC,
         "multinomial logistic, C = 1": lambda: LogisticRegression(max_iter=500),
         "multinomial logistic, C by inner folds": lambda: LogisticRegressionCV(
