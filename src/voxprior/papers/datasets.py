@@ -64,7 +64,8 @@ def folder(name: str) -> Path:
     """The folder of one data set, or DataAbsentError that says where to get it."""
     root = os.environ.get("VOXPRIOR_DATA")
     if not root or not (Path(root) / name).is_dir():
-        where = f"in {root}" if root else "because VOXPRIOR_DATA is not set"
+        # The text goes into results, which do not name places of a machine.
+        where = "in the folder of data sets" if root else "because VOXPRIOR_DATA is not set"
         raise DataAbsentError(
             f"data set '{name}' was not found {where}: name the folder that holds it by --data or "
             f"VOXPRIOR_DATA. It is {SOURCES[name]}."
