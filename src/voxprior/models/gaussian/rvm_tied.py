@@ -10,9 +10,18 @@ precision averages over all of them.
 
 v is searched in units of the mean squared row of Φ, and of the variance of the targets.
 
+In regression one decomposition ΦΦᵀ = UΛUᵀ serves all θ. With D = vΛ + σ²I, z = Uᵀt and o = Uᵀ1 the
+covariance of the targets is U(D + v_b ooᵀ)Uᵀ, so that with κ = v_b/(1 + v_b oᵀD⁻¹o)
+
+    tᵀC⁻¹t = zᵀD⁻¹z − κ(oᵀD⁻¹z)²,   log|C| = Σ log D + log(1 + v_b oᵀD⁻¹o)
+    UᵀC⁻¹t = a = D⁻¹z − κ(oᵀD⁻¹z) D⁻¹o,   tr C⁻¹ = Σ 1/D − κ Σ o²/D²
+
+and the evidence and its gradient cost O(n).
+
 | symbol | variable | shape |
 |---|---|---|
 | ΦΦᵀ without the bias | `product` | (n, n) |
+| Λ, z, o | `values`, `rotated`, `ones` | (n,) |
 | log v, log v_b, log σ | `theta` | (2,), regression (3,) |
 
 Reference: M. E. Tipping, JMLR 1 (2001) 211-244 (the model, with one precision per column);
@@ -20,6 +29,7 @@ C. E. Rasmussen, J. Quiñonero-Candela, ICML 2005 (what sparsity costs).
 """
 
 import numpy as np
+from scipy.linalg import eigh
 
 from voxprior.models.gaussian.evidence import maximize
 from voxprior.models.gaussian.laplace import (
@@ -28,7 +38,7 @@ from voxprior.models.gaussian.laplace import (
     softmax_gradient,
     softmax_laplace,
 )
-from voxprior.models.gaussian.regression import evidence_gradient, regress
+from voxprior.models.gaussian.regression import LOG_2PI
 from voxprior.models.gaussian.rvm_em import (
     LEAST_NOISE,
     Basis,
@@ -55,6 +65,10 @@ class TiedEvidence:
         self.targets = targets
         self.product = basis.covariance(tied_variances(basis, 1.0, 0.0))
         self._latent: np.ndarray | None = None
+        if isinstance(targets, GaussianTargets):
+            values, U = eigh(self.product)
+            self.values, self.rotated = np.maximum(values, 0.0), U.T @ targets.t
+            self.ones = U.sum(axis=0)
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         """K (n, n) at θ."""
@@ -62,13 +76,11 @@ class TiedEvidence:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient at θ."""
-        K = self.covariance(theta)
-        dK = np.array([np.exp(theta[0]) * self.product, np.full(K.shape, np.exp(theta[1]))])
         targets = self.targets
         if isinstance(targets, GaussianTargets):
-            noise = float(np.exp(2.0 * theta[2]))
-            exact = regress(K, targets.t, noise)
-            return exact.log_evidence, evidence_gradient(exact, dK, noise)
+            return self._of_numbers(*np.exp(theta * [1.0, 1.0, 2.0]))
+        K = self.covariance(theta)
+        dK = np.array([np.exp(theta[0]) * self.product, np.full(K.shape, np.exp(theta[1]))])
         if isinstance(targets, LogisticTargets):
             fit = laplace(K, targets.sign, start=self._latent)
             self._latent = fit.f
@@ -76,6 +88,22 @@ class TiedEvidence:
         several = softmax_laplace(K, targets.onehot, self._latent)
         self._latent = several.f
         return several.log_evidence, softmax_gradient(several, K, targets.onehot, dK)
+
+    def _of_numbers(self, v: float, v_bias: float, noise: float) -> tuple[float, np.ndarray]:
+        """The same in regression, from the decomposition; gradient by log v, log v_b, log σ."""
+        z, o, D = self.rotated, self.ones, v * self.values + noise
+        ones, mixed = float(o @ (o / D)), float(o @ (z / D))
+        kappa = v_bias / (1.0 + v_bias * ones)
+        a = (z - kappa * mixed * o) / D
+        fit = float(z @ (z / D)) - kappa * mixed**2
+        determinant = float(np.log(D).sum()) + np.log1p(v_bias * ones)
+        inverse = 1.0 / D - kappa * (o / D) ** 2  # diagonal of C⁻¹ in the eigenvectors
+        gradient = [
+            0.5 * v * float(self.values @ (a**2 - inverse)),
+            0.5 * v_bias * (float(o @ a) ** 2 - ones * (1.0 - kappa * ones)),
+            noise * float((a**2 - inverse).sum()),
+        ]
+        return -0.5 * (fit + determinant + len(z) * LOG_2PI), np.array(gradient)
 
 
 def tied_variances(basis: Basis, v: float, v_bias: float) -> np.ndarray:
