@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.decomposition import PCA
 
 from voxprior import Decoder, VoxelSpace
+from voxprior.decoder import stock as stock_module
 from voxprior.decoder.experiment import Experiment
-from voxprior.decoder.stock import stock_tables
+from voxprior.decoder.stock import ScanSpan, stock_tables
 from voxprior.images import Dataset
 
 RUNNING = {"n_jobs": 1, "random_state": 0, "progress": False}
@@ -28,6 +31,38 @@ def test_they_are_told_in_a_line_and_a_table():
     lda = known.evaluate("lda").pooled()["accuracy"]
     assert f"shrinkage LDA {lda:.3f}" in table["line"]
     assert lda > 0.7
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("kept", [1.0, 0.9])
+def test_the_span_is_that_of_principal_components(monkeypatch, kind, kept):
+    monkeypatch.setattr(stock_module, "VOXELS_AT_ONCE", 7)
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(12, 40)) * np.linspace(3, 0.1, 40) + 100).astype(kind)
+    X[:, 5], X[:, 6] = 2.0, X[:, 7]
+    theirs = PCA(kept if kept < 1 else 11, svd_solver="full").fit(X)
+    ours = ScanSpan(kept).fit(X)
+    assert ours.components_.shape == theirs.components_.shape
+    new = rng.normal(size=(4, 40)).astype(kind)
+    sides = np.sign((ours.components_ * theirs.components_).sum(axis=1))
+    assert_allclose(ours.transform(new), sides * theirs.transform(new), rtol=1e-2, atol=2e-3)
+    assert ours.components_.dtype == kind
+
+
+def test_the_span_of_scans_that_are_all_the_same():
+    assert (ScanSpan().fit_transform(np.ones((5, 8))) == 0).all()
+    assert ScanSpan().fit_transform(np.zeros((1, 8))).shape == (1, 1)
+
+
+def test_a_long_test_has_to_be_asked_for(monkeypatch):
+    monkeypatch.setattr(stock_module, "MOST_SECONDS", 0.0)
+    known = Experiment(scans(["a", "b"] * 10), 4, (), None, RUNNING)
+    result = known.evaluate("naive-bayes")
+    (told,) = stock_tables(known, result)
+    assert told["line"].startswith("Stock decoders were not tested: 4 folds of 20 scans of 27")
+    assert "Ask for them with --stock" in told["line"]
+    assert told["rows"] == []
+    assert len(stock_tables(known, result, asked=True)[0]["rows"]) == 4
 
 
 def test_probabilities_of_another_rule_than_the_answers_are_not_told():

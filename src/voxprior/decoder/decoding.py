@@ -157,7 +157,7 @@ def decode(
     permutations: int = 0,
     test: str = "auto",
     curve: bool = False,
-    stock: bool = True,
+    stock: bool | None = None,
     title: str | None = None,
     beside: Callable[[Result], list[dict[str, Any]]] | None = None,
     clock: Clock | None = None,
@@ -178,8 +178,9 @@ def decode(
         Relabellings, 0 for none, and the way of `voxprior.validation.permutation_test`.
     curve : bool
         Whether to make a learning curve, which tells whether more scans would help.
-    stock : bool
-        Whether to test stock decoders on the same folds, see `voxprior.decoder.stock`.
+    stock : bool, optional
+        Whether to test stock decoders on the same folds, see `voxprior.decoder.stock`; by default
+        where that takes no more than minutes.
     title : str, optional
         Heading of the report.
     beside : callable, optional
@@ -207,9 +208,9 @@ def decode(
     with clock.phase("testing", show=False):
         result = whole(known.evaluate(decoder.estimator))
         tables = covariate_tables(data, result, known.cv, decoder.random_state)
-    if stock:
+    if stock is not False:
         with clock.phase("stock decoders", shown):
-            tables += stock_tables(known, result)
+            tables += stock_tables(known, result, asked=bool(stock))
     learning = None
     if curve:
         with clock.phase("learning curve", show=False):

@@ -69,7 +69,6 @@ TRUSTED: dict[str, tuple[str, ...]] = {
     "ObjectNode": (
         "sklearn.calibration.CalibratedClassifierCV",
         "sklearn.calibration._CalibratedClassifier",
-        "sklearn.decomposition._pca.PCA",
         "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
         "sklearn.isotonic.IsotonicRegression",
         "sklearn.linear_model._logistic.LogisticRegression",
@@ -84,6 +83,7 @@ TRUSTED: dict[str, tuple[str, ...]] = {
         "voxprior.decision.combine.CombinedClassifier",
         "voxprior.decision.calibration.IsotonicCalibrated",
         "voxprior.decision.calibration.TemperatureCalibrated",
+        "voxprior.decoder.stock.ScanSpan",
         "voxprior.images.preparation.ScanPreparation",
         "voxprior.models.boosting.estimator.SpatialBoostingClassifier",
         "voxprior.models.fields.estimator.RandomFieldClassifier",

@@ -93,7 +93,7 @@ def summarize(
     shown = {
         "findings": [finding["name"] for finding in findings],
         "maps": [one["name"] for one in (*(where or {}).get("maps", ()), *maps)],
-        "beside": [one["caption"] for one in beside],
+        "beside": [one["caption"] for one in beside if one["caption"]],
     }
     summary: dict[str, Any] = {
         "title": title,
