@@ -74,7 +74,7 @@ def bare_report(monkeypatch):
         return SimpleNamespace(summary=summary, **written)
 
     monkeypatch.setattr(Decoder, "generate_report", bare)
-    monkeypatch.setattr(decoding, "stock_tables", lambda *_: [])
+    monkeypatch.setattr(decoding, "stock_tables", lambda *_, **__: [])
 
 
 @pytest.fixture

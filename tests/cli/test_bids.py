@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from voxprior.study.study import group_tests
+from voxprior.study.second_level import group_tests
 from voxprior.validation import Result
 
 SPACE = "MNI152NLin2009cAsym"
@@ -13,7 +13,11 @@ COMMON = ["--task", "faces", "--conditions", "face", "house", "--model", "logist
 
 def test_each_participant_then_the_group(run, bids, tmp_path):
     out = tmp_path / "out"
-    result = run("bids", bids, out, "participant", *COMMON)
+    regions, atlas = next(bids.glob("derivatives/**/*_mask.nii.gz")), tmp_path / "regions.tsv"
+    atlas.write_text("index\tname\n1\tthe only region\n")
+    asked = ["--positive", "house", "--prevalence", 0.2, "--curve", "--no-stock"]
+    asked += ["--atlas", regions, "--atlas-labels", atlas]
+    result = run("bids", bids, out, "participant", *COMMON, *asked)
     assert result.exit_code == 0, result.output
     description = json.loads((out / "dataset_description.json").read_text())
     assert description["DatasetType"] == "derivative"
@@ -21,7 +25,11 @@ def test_each_participant_then_the_group(run, bids, tmp_path):
     func = out / "sub-02" / "func"
     names = {p.name for p in func.iterdir()}
     due = ("report.html", "result.json", "predictions.tsv", "model.skops", "decoding.json")
-    assert {start + name for name in due} < names
+    assert {start + name for name in (*due, "learning.tsv")} < names
+    page = (func / f"{start}report.html").read_text()
+    assert "The class of interest is <strong>house</strong>, against face." in page
+    assert "at a prevalence of 0.2" in page
+    assert "the only region" in page
     assert f"{start}stat-weights_statmap.nii.gz" in names
     found = Result.from_json(func / f"{start}result.json")
     assert len(found.scores) == 3

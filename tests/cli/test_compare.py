@@ -34,7 +34,8 @@ def test_models_are_held_against_the_best_baseline(rng):
 def test_files_and_page(run, study, tmp_path):
     out = tmp_path / "out"
     models = ["gp", "logistic", "naive-bayes"]
-    result = run("compare", *study, "--models", ",".join(models), "--repeats", 2, "--out", out)
+    asked = ["--repeats", 2, "--positive", "ill", "--prevalence", 0.2]
+    result = run("compare", *study, "--models", ",".join(models), *asked, "--out", out)
     assert result.exit_code == 0, result.output
     table = pd.read_csv(out / "comparison.tsv", sep="\t")
     assert set(table["model"]) == set(models)
@@ -47,13 +48,15 @@ def test_files_and_page(run, study, tmp_path):
     assert curve["n_per_class"].min() == 2
     page = (out / "report.html").read_text()
     assert "gain over " in page
+    assert "The class of interest is <strong>ill</strong>" in page
+    assert "at a prevalence of 0.2" in page
     assert "Learning curve" in page
     assert sorted(p.stem for p in (out / "results").iterdir()) == sorted(models)
 
 
 def test_the_best_of_several_is_corrected_for_the_choice(run, study, tmp_path):
     out = tmp_path / "out"
-    result = run("compare", *study, "--models", "gp,rvm,sharing", "--repeats", 0, "--out", out)
+    result = run("compare", *study, "--models", "gp,rvm,sharing", "--no-curve", "--out", out)
     assert result.exit_code == 0, result.output
     content = json.loads((out / "comparison.json").read_text())
     corrected = content["best_corrected_for_choice"]

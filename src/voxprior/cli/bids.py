@@ -18,6 +18,7 @@ from voxprior.cli.options import (
     Model,
     Permutations,
     Preparation,
+    Reporting,
     Set,
     Testing,
     Trials,
@@ -47,6 +48,7 @@ def bids(
     preparation: Preparation,
     testing: Testing,
     workers: Workers,
+    reporting: Reporting,
     task: Annotated[str, typer.Option("--task", "--task-id", help="Task, without task-.")],
     derivatives: Annotated[
         Path | None,
@@ -107,6 +109,7 @@ def bids(
         permutations=permutations,
         mapping=with_map,
         prior_from=prior_from,
+        reporting=reporting.settings(),
         progress=say,
         model=model,
         mask=None if mask is None else str(mask),

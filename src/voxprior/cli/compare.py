@@ -11,7 +11,17 @@ import typer
 from voxprior import registry
 from voxprior.cli.arguments import names
 from voxprior.cli.inputs import read
-from voxprior.cli.options import TESTING, Json, Out, Preparation, Scans, Testing, Trials, Workers
+from voxprior.cli.options import (
+    TESTING,
+    Interest,
+    Json,
+    Out,
+    Preparation,
+    Scans,
+    Testing,
+    Trials,
+    Workers,
+)
 from voxprior.cli.terminal import PlainConsole, print_table
 from voxprior.cli.words import in_command_words
 from voxprior.errors import refuses_input
@@ -28,11 +38,15 @@ def compare(
     preparation: Preparation,
     testing: Testing,
     workers: Workers,
+    interest: Interest,
     out: Out,
     models: Annotated[
         list[str] | None,
         typer.Option(help="Models to compare; all families and baselines if absent."),
     ] = None,
+    curve: Annotated[
+        bool, typer.Option(help="Learning curve, from few scans to all.", rich_help_panel=TESTING)
+    ] = True,
     repeats: Annotated[
         int,
         typer.Option(
@@ -60,6 +74,7 @@ def compare(
     with output_folder(out, "comparison.json") as folder:
         with clock.phase("reading images"):
             data = read(scans, trials, preparation)
+        told = _told(data, interest)  # what is wrong is refused before anything long
         for name in names(models):
             registry.check_kind(registry.model(name).make(), data.y, name)
         with clock.phase("testing", show=False):
@@ -68,11 +83,11 @@ def compare(
                 models=names(models) or None,
                 cv=testing.split,
                 allow=testing.allowed,
-                repeats=repeats,
+                repeats=repeats if curve else 0,
                 folder=folder / FINISHED,
             )
         with clock.phase("writing the report"):
-            _write(comparison, data, folder)
+            _write(comparison, data, folder, told)
         clock.write(folder / RUN_FILE, comparison.results)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
@@ -83,7 +98,17 @@ def compare(
             raise error
 
 
-def _write(comparison: Comparison, data: Dataset, folder: Path) -> None:
+def _told(data: Dataset, interest: Interest) -> dict[str, Any]:
+    """What the report is asked for, checked, as keywords of `Decoder.generate_report`."""
+    from voxprior.decoder.reading import atlas_of
+    from voxprior.report.decisions import check_interest
+
+    check_interest(data.y, interest.positive, interest.prevalence)
+    atlas = atlas_of(data, interest.atlas, interest.atlas_labels)
+    return {"positive": interest.positive, "prevalence": interest.prevalence, "atlas": atlas}
+
+
+def _write(comparison: Comparison, data: Dataset, folder: Path, told: dict[str, Any]) -> None:
     """Write tables, and the report of the best family."""
     from voxprior.decoder import Decoder
     from voxprior.decoder.decoding import facts, subject, write_curve
@@ -102,6 +127,7 @@ def _write(comparison: Comparison, data: Dataset, folder: Path) -> None:
             learning=comparison.curve,
             done=facts(data),
             caution=comparison.caution,
+            **told,
         )
     )
     report.save(folder / "report.html")

@@ -7,7 +7,7 @@ from typing import Any
 
 from voxprior import registry
 from voxprior.cli.arguments import parameters
-from voxprior.cli.inputs import atlas_of, read, read_others
+from voxprior.cli.inputs import read, read_others
 from voxprior.cli.options import (
     Config,
     Json,
@@ -97,7 +97,6 @@ def decode(
             folder=folder / FINISHED,
             clock=clock,
             mapping=_mapping(decoder) if with_map else None,
-            atlas=atlas_of(reporting.atlas, reporting.atlas_labels, data),
             **reporting.settings(),
         )
         done.write(folder)
@@ -114,9 +113,9 @@ def _taught(decoder: Any, others: dict[str, Any]) -> Any:
     return with_prior_from(decoder, others)
 
 
-def _mapping(decoder: Any) -> Callable[[Any], Any]:
+def _mapping(decoder: Any) -> Callable[[Any, Any], Any]:
     """Make what tests the map; a level out of reach is told, and stops nothing."""
-    return lambda data: decoder.map(data, despite_floor=True, tell=say)
+    return lambda data, atlas: decoder.map(data, atlas=atlas, despite_floor=True, tell=say)
 
 
 def _subject(data: Any, label: str | None) -> str:

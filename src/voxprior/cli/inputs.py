@@ -44,17 +44,6 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     return data
 
 
-def atlas_of(atlas: Path | None, labels: Path | None, data: Dataset) -> Any:
-    """Read the atlas that names places, on the grid of the scans; None without one."""
-    if atlas is None:
-        if labels is not None:
-            raise ValueError("--atlas-labels: would have no effect without --atlas.")
-        return None
-    from voxprior.mapping import read_atlas
-
-    return read_atlas(atlas, data.images, labels)
-
-
 def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
     """Read maps without labels; a table may tell their groups."""
     from voxprior.images import load_maps

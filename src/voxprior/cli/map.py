@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from voxprior.cli.inputs import atlas_of, read, read_maps
+from voxprior.cli.inputs import read, read_maps
 from voxprior.cli.options import Json, Out, Preparation, Scans, Trials, Workers
 from voxprior.cli.terminal import PlainConsole, say
 from voxprior.output import RUN_FILE, Clock, output_folder
@@ -85,7 +85,7 @@ def map_(
     with output_folder(out, "map.json") as folder:
         with clock.phase("reading images"):
             data = read_maps(scans, preparation) if one_sample else read(scans, trials, preparation)
-            places = atlas_of(atlas, None if regions and not atlas else atlas_labels, data)
+            places = _places(data, atlas, None if regions and not atlas else atlas_labels)
         with clock.phase("testing", show=False):
             decoder = _decoder(seed)
             done = decoder.map(
@@ -109,6 +109,12 @@ def map_(
         print(json.dumps(done.summary() | {"folder": str(out)}, indent=1))
     else:
         _show(done, out)
+
+
+def _places(data: Any, atlas: Path | None, labels: Path | None) -> Any:
+    from voxprior.decoder.reading import atlas_of
+
+    return atlas_of(data, atlas, labels)
 
 
 def _decoder(seed: int) -> Any:

@@ -158,8 +158,8 @@ REPORT = "Report"
 
 
 @dataclass
-class Reporting:
-    """What the report is asked for."""
+class Interest:
+    """What readers of the report want to know of: a class, its prevalence, names of places."""
 
     positive: Annotated[
         str | None,
@@ -169,12 +169,6 @@ class Reporting:
         float | None,
         _option(REPORT, "Its share where the decoder is to be used, for predictive values."),
     ] = None
-    curve: Annotated[bool, _option(REPORT, "Learning curve: would more scans help?", "--curve")] = (
-        False
-    )
-    stock: Annotated[
-        bool, _option(REPORT, "Stock decoders beside this one, on the same folds.")
-    ] = True
     atlas: Annotated[
         Path | None,
         _option(REPORT, "Atlas image, which names the peaks of maps."),
@@ -184,9 +178,24 @@ class Reporting:
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """Return keywords of `voxprior.decoder.decoding.decode`; an atlas is still to be read."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in given.items() if not name.startswith("atlas")}
+        """Return keywords of `voxprior.decoder.decoding.decode`."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass
+class Reporting(Interest):
+    """What the report is asked for."""
+
+    curve: Annotated[bool, _option(REPORT, "Learning curve: would more scans help?", "--curve")] = (
+        False
+    )
+    stock: Annotated[
+        bool | None,
+        _option(
+            REPORT,
+            "Stock decoders beside this one, on the same folds; by default unless they take long.",
+        ),
+    ] = None
 
 
 # ---------------------------------------------------------------- how a model is tested

@@ -26,6 +26,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.experiment import Experiment, whole
 from voxprior.decoder.preparation import name_of
+from voxprior.decoder.reading import atlas_of
 from voxprior.decoder.stock import stock_tables
 from voxprior.errors import InputError, option
 from voxprior.images import Dataset, write_maps
@@ -163,8 +164,9 @@ def decode(
     clock: Clock | None = None,
     positive: str | None = None,
     prevalence: float | None = None,
-    atlas: Atlas | None = None,
-    mapping: Callable[[Dataset], Mapped] | None = None,
+    atlas: Any = None,
+    atlas_labels: Any = None,
+    mapping: Callable[[Dataset, Atlas | None], Mapped] | None = None,
 ) -> Decoding:
     """Test a decoder on held-out scans, fit it on all, and make the report.
 
@@ -189,10 +191,10 @@ def decode(
         That has timed what came before.
     positive, prevalence : str and float, optional
         Class of interest of two, and its share where the decoder is to be used.
-    atlas : Atlas, optional
+    atlas, atlas_labels : Atlas, or path or image, and path, optional
         Names of places, see `voxprior.mapping.read_atlas`.
     mapping : callable, optional
-        Makes the map of the data for the report and the files.
+        Makes the map of the data, with an atlas, for the report and the files.
     """
     data, shown, clock = known.data, bool(decoder.verbose), clock or Clock()
     check_interest(data.y, positive, prevalence)
@@ -201,10 +203,10 @@ def decode(
             f"{option('curve')} needs classes, but the labels are numbers",
             remedy="Leave it out",
         )
-    mapped = None
+    places, mapped = atlas_of(data, atlas, atlas_labels), None
     if mapping is not None:
         with clock.phase("testing the map", show=False):
-            mapped = mapping(data)
+            mapped = mapping(data, places)
     with clock.phase("testing", show=False):
         result = whole(known.evaluate(decoder.estimator))
         tables = covariate_tables(data, result, known.cv, decoder.random_state)
@@ -228,7 +230,7 @@ def decode(
     with clock.phase("writing the report", shown):
         title = title or f"{name_of(decoder.estimator, data.y)}: {subject(data)}"
         tables += beside(result) if beside else []
-        parts = {"done": facts(data), "permutation": relabelled, "beside": tables, "atlas": atlas}
+        parts = {"done": facts(data), "permutation": relabelled, "beside": tables, "atlas": places}
         parts |= {"positive": positive, "prevalence": prevalence, "learning": learning}
         parts["decisions"] = choices(data, known.cv, result)
         parts["where"] = None if mapped is None else mapped.where

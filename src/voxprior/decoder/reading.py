@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_memory
 
 from voxprior.decoder.preparation import named, same_setting
-from voxprior.errors import InputError
-from voxprior.images import Dataset, load_maps
+from voxprior.errors import InputError, option
+from voxprior.images import Dataset, ImageSpace, load_maps
+from voxprior.mapping import Atlas, read_atlas
 from voxprior.validation.run import check_jobs
 
 # Parameters of the constructor that say how images are read.
@@ -18,6 +19,26 @@ READING = (
     "mask", "mesh", "smoothing_fwhm", "detrend", "high_pass", "low_pass", "t_r", "standardize",
     "scale", "resample",
 )  # fmt: skip
+
+
+def atlas_of(data: Dataset, atlas: Any, labels: Any = None) -> Atlas | None:
+    """Atlas that names places, read on the grid of the scans where it is not one yet.
+
+    Parameters
+    ----------
+    data : Dataset
+        The scans.
+    atlas : path, image, Atlas or None
+        Whole numbers in the space of the scans.
+    labels : path, optional
+        Table with the columns index and name.
+    """
+    if atlas is None and labels is not None:
+        told = f"{option('atlas_labels')} would have no effect without {option('atlas')}"
+        raise InputError(told)
+    if atlas is None or isinstance(atlas, Atlas):
+        return atlas
+    return read_atlas(atlas, data.images or ImageSpace(data.space), labels)
 
 
 class ImageReader(BaseEstimator):

@@ -18,21 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from scipy.stats import ttest_1samp
 
 from voxprior import __version__
 from voxprior.decoder import Decoder, Decoding, Naming, with_prior_from
-from voxprior.decoder.comparison import decimals, summary_of
+from voxprior.decoder.comparison import summary_of
 from voxprior.decoder.decoding import subject
 from voxprior.decoder.mapping import Mapped, map_data, map_participants
 from voxprior.decoder.preparation import name_of
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
+from voxprior.mapping import Atlas
 from voxprior.output import FINISHED, Clock, is_log, output_files
 from voxprior.registry import default_model
 from voxprior.report.where import headline
 from voxprior.study.derivatives import Run, find_derivatives, find_runs, find_subjects
+from voxprior.study.second_level import as_table, group_tests, write_tests
 from voxprior.validation import Result, chance_level
 from voxprior.validation.result import plain, score_predictions, write_whole
 
@@ -66,6 +67,9 @@ class Study:
         Called with a line on each participant.
     prior_from : {None, "group"}
         ``group`` decodes every participant with a prior from all others, see `voxprior.transfer`.
+    reporting : dict
+        What reports are asked for: positive, prevalence, curve, stock, atlas and atlas_labels of
+        `voxprior.decoder.decoding.decode`.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class Study:
     mapping: bool = False
     progress: Callable[[str], None] | None = None
     prior_from: str | None = None
+    reporting: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_bids(
@@ -106,6 +111,7 @@ class Study:
         progress: Callable[[str], None] | None = None,
         model: str | None = None,
         prior_from: str | None = None,
+        reporting: Mapping[str, Any] | None = None,
         **reading: Any,
     ) -> Study:
         """Find the runs of a BIDS folder and its fMRIPrep derivatives.
@@ -128,7 +134,7 @@ class Study:
             Labels; all if absent.
         model : str, optional
             What the model is called; its name in the registry by default.
-        cv, allow, permutations, mapping, progress, prior_from, **reading
+        cv, allow, permutations, mapping, progress, prior_from, reporting, **reading
             As in the class.
         """
         bids = Path(bids)
@@ -140,7 +146,7 @@ class Study:
         name = f"task-{task}_space-{space.replace(':', '_')}_desc-{model.replace('-', '')}"
         settings: dict[str, Any] = {"cv": cv, "allow": allow, "permutations": permutations}
         settings["mapping"] = mapping
-        settings["prior_from"] = prior_from
+        settings |= {"prior_from": prior_from, "reporting": dict(reporting or {})}
         if prior_from not in (None, "group"):
             raise InputError(
                 f"{option('prior_from', prior_from)} is not a choice", expected="group"
@@ -245,6 +251,7 @@ class Study:
                 folder=work / FINISHED,
                 clock=clock,
                 mapping=self._mapping(mapping),
+                **self.reporting,
             )
             done.write(work, naming)
             if write_more is not None:
@@ -252,11 +259,11 @@ class Study:
             (work / sign).write_text(json.dumps(self.settings(runs), indent=1), "utf-8")
         return done.result
 
-    def _mapping(self, test: Callable[..., Mapped]) -> Callable[[Dataset], Mapped] | None:
+    def _mapping(self, test: Callable[..., Mapped]) -> Callable[..., Mapped] | None:
         """Make what tests the map of a data set, if that is wanted."""
 
-        def mapped(data: Dataset) -> Mapped:
-            found = test(data, random_state=self.decoder.random_state, tell=self._tell)
+        def mapped(data: Dataset, atlas: Atlas | None) -> Mapped:
+            found = test(data, atlas, random_state=self.decoder.random_state, tell=self._tell)
             self._tell(headline(found.test))
             return found
 
@@ -283,6 +290,7 @@ class Study:
                 "Allow": list(self.allow),
                 "Permutations": self.permutations,
                 "Map": self.mapping,
+                "Report": {k: _readable(v) for k, v in sorted(self.reporting.items())},
                 "Seed": self.decoder.random_state,
                 "Model": self.model,
                 "PriorFrom": self.prior_from,
@@ -336,8 +344,8 @@ class Study:
             title=f"{len(self.runs)} participants",
             groups=[f"sub-{label}" for label, of_one in self.runs.items() for _ in of_one],
             mapping=map_participants,
-            beside=lambda result: [_as_table(self.second_level(result))],
-            write_more=lambda result, work: _write_tests(
+            beside=lambda result: [as_table(self.second_level(result))],
+            write_more=lambda result, work: write_tests(
                 self.second_level(result), work, naming.file("secondlevel")
             ),
         )
@@ -387,46 +395,6 @@ class Study:
             write_whole(path, json.dumps(content, indent=1))
         except OSError as error:
             raise OSError(f"{self.out}: cannot be written ({error.strerror}).") from error
-
-
-def group_tests(table: pd.DataFrame) -> dict[str, Any]:
-    """Mean over participants against chance, by a one-sided t-test, of both columns.
-
-    It says that the mean is above chance, not that most participants show the effect.
-    """
-    tests = {}
-    for column in ("within", "between"):
-        gains = (table[column] - table["chance"]).dropna()
-        test = {"n": len(gains), "mean": table[column].mean(), "sd": table[column].std()}
-        if len(gains) > 1 and gains.std() > 0:
-            t, p = ttest_1samp(gains, 0.0, alternative="greater")
-            test |= {"t": float(t), "p": float(p)}
-        tests[column] = test
-    chance = float(table["chance"].iloc[0])
-    return plain({"score": table["score"].iloc[0], "chance": chance, **tests})
-
-
-def _write_tests(table: pd.DataFrame, work: Path, name: str) -> None:
-    options: dict[str, Any] = {"float_format": "%.6g", "na_rep": "n/a"}
-    table.to_csv(work / f"{name}.tsv", sep="\t", index=False, **options)
-    (work / f"{name}.json").write_text(json.dumps(group_tests(table), indent=1), "utf-8")
-
-
-def _as_table(table: pd.DataFrame) -> dict[str, Any]:
-    rows = [
-        [
-            row["participant_id"],
-            str(row["n_trials"]),
-            *map(decimals, (row["within"], row["between"])),
-        ]
-        for row in table.to_dict("records")
-    ]
-    return {
-        "caption": f"{table['score'].iloc[0].replace('_', ' ')} of every participant: on held-out "
-        "runs of their own, and held out from the others",
-        "columns": ["participant", "trials", "within", "between"],
-        "rows": rows,
-    }
 
 
 def _generated_by_us(path: Path) -> bool:
