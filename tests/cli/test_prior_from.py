@@ -37,11 +37,18 @@ def options(study):
 
 
 def test_others_teach_and_the_subject_itself_is_left_out(study, run_json, run):
-    found = run_json("decode", *options(study), "--out", study / "out")
+    asked = ["--curve", "--no-stock"]
+    found = run_json("decode", *options(study), *asked, "--out", study / "out")
     assert found["title"].startswith("logistic with a prior from 3 others")
     assert found["scores"]["accuracy"]["value"] >= 0.75
     page = (study / "out" / "report.html").read_text("utf-8")
     assert "from 3 others" in page
+    assert "learned from other subjects" in page
+    for name in ("own-scans-and-others", "what-helped-the-others", "learning-curve"):
+        assert f'data-file="{name}"' in page
+    curve = pd.read_csv(study / "out" / "learning.tsv", sep="\t")
+    assert set(curve["estimator"]) == {"with a prior from others", "without others"}
+    assert "The accuracy with a prior from others, against without others:" in page
     new = study / "study" / "bob" / "run0_face.nii"
     predicted = run("predict", study / "out" / "model.skops", new)
     assert predicted.exit_code == 0, predicted.output

@@ -6,7 +6,7 @@ import pytest
 from voxprior import VoxelSpace
 from voxprior.mapping import Atlas
 from voxprior.report import viewers
-from voxprior.report.anatomy import ground_of, in_mni
+from voxprior.report.anatomy import grid_name, ground_of, told_by_names
 from voxprior.report.colors import colors_of, opacity
 from voxprior.report.maps import common_slices, millimeters
 from voxprior.report.peaks import find_peaks, peak_table
@@ -70,11 +70,53 @@ def test_opacity_grows_with_strength():
 
 def test_the_template_needs_to_be_told(space):
     named = ["sub-01_space-MNI152NLin6Asym_bold.nii.gz", "sub-02_space-MNI152NLin6Asym_bold.nii.gz"]
-    assert ground_of(space, named).words == "the MNI template"
+    by_names = "the MNI template (the names of all images say so)"
+    assert ground_of(space, named).words == by_names
     assert ground_of(space, [*named, "sub-03_bold.nii.gz"]).words == "the mask"
     assert ground_of(space, [], np.arange(space.n_voxels, dtype=float)).words == "the mean image"
     assert ground_of(space, [], np.ones(space.n_voxels)).words == "the mask"
-    assert not in_mni(["sub-mnister_T1w.nii", "space-T1w_bold.nii"])
+    assert not told_by_names(["sub-mnister_T1w.nii", "space-T1w_bold.nii"])
+
+
+def on_grid(shape, size, first, flipped=False, turn=0.0):
+    """The middle of a brain on a grid that begins at a place in millimetres."""
+    affine = np.diag([*[size] * 3, 1.0])
+    affine[:3, 3] = first
+    if flipped:
+        affine[0] = [-size, 0, 0, first[0] + size * (shape[0] - 1)]
+    affine[0, 1] = turn
+    every = VoxelSpace.grid(shape, affine)
+    middle = np.linalg.norm(millimeters(every) - [0, -20, 20], axis=1) < 40
+    return VoxelSpace.from_mask(every.unmask(middle.astype(float)) > 0, affine)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "first", "name"),
+    [
+        ((91, 109, 91), 2.0, (-90, -126, -72), "FSL's and SPM's MNI152"),
+        ((182, 218, 182), 1.0, (-91, -126, -72), "FSL's and SPM's MNI152"),
+        ((97, 115, 97), 2.0, (-96, -132, -78), "MNI152NLin2009c"),
+        ((53, 63, 52), 3.0, (-78, -112, -70), "SPM's normalised images"),
+    ],
+)
+@pytest.mark.parametrize("flipped", [False, True])
+def test_the_grid_of_a_template_is_known(shape, size, first, name, flipped):
+    space = on_grid(shape, size, first, flipped)
+    assert grid_name(space) == name
+    words = ground_of(space, ["sub-01_bold.nii"]).words
+    assert words == (
+        f"the MNI template (the grid is that of {name}, and 100 % of the voxels lie in its brain)"
+    )
+
+
+def test_a_grid_that_only_looks_like_one_is_not_taken():
+    usual = ((46, 55, 46), 4.0, (-90, -126, -72))
+    assert grid_name(on_grid(*usual))
+    assert not grid_name(on_grid(*usual, turn=0.2))
+    assert not grid_name(on_grid((46, 55, 40), *usual[1:]))
+    assert not grid_name(on_grid(*usual[:2], (-90, -120, -72)))
+    everywhere = VoxelSpace.grid(usual[0], on_grid(*usual).affine)  # a mask of air and brain
+    assert ground_of(everywhere).words == "the mask"
 
 
 def test_the_template_lies_where_the_brain_is(space):

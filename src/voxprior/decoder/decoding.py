@@ -25,6 +25,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.experiment import Experiment, whole
+from voxprior.decoder.others import curve_decoders
 from voxprior.decoder.preparation import name_of
 from voxprior.decoder.reading import atlas_of
 from voxprior.decoder.stock import stock_tables
@@ -216,8 +217,8 @@ def decode(
     learning = None
     if curve:
         with clock.phase("learning curve", show=False):
-            own = {name_of(decoder.estimator, data.y): decoder.estimator}
-            learning = whole(known.learning_curve(own, result))
+            rivals, options = curve_decoders(decoder.estimator, data, decoder.random_state)
+            learning = whole(known.learning_curve(rivals, result, **options))
     relabelled = None
     if permutations:
         with clock.phase("permutation test", show=False):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.base import clone, is_classifier
 
 from voxprior import registry
+from voxprior.decoder.preparation import name_of
 from voxprior.errors import InputError
 from voxprior.images import Dataset
 from voxprior.transfer import TransferClassifier, TransferPrior
+from voxprior.validation.learning import usable_sizes
 
 if TYPE_CHECKING:
     from voxprior.decoder.decoder import Decoder
@@ -34,6 +37,24 @@ def with_prior_from(decoder: Decoder, others: Mapping[str, Dataset], **options: 
         base = registry.model(base).make()
     taught = clone(decoder)
     return taught.set_params(estimator=taught_by(others, base, **options))
+
+
+def curve_decoders(
+    estimator: Any, data: Dataset, random_state: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Decoders of a learning curve by name, and its options: with a prior, also without it.
+
+    Without others is the base, which the default decoder stands for where there is none. Both can
+    be fitted to one scan per class if the base is the default decoder.
+    """
+    if not isinstance(estimator, TransferClassifier):
+        return {name_of(estimator, data.y): estimator}, {}
+    base = registry.default_model(data.y) if estimator.base is None else estimator.base
+    both = {"with a prior from others": estimator, "without others": base}
+    if name_of(base) != registry.default_model(data.y):
+        return both, {}
+    drawn = {"random_state": random_state, "n_repeats": 10, "pool": 0.5, "draw": "sample"}
+    return both, {"sizes": [1, *usable_sizes(np.asarray(data.y), data.groups, drawn)]} | drawn
 
 
 def taught_by(others: Mapping[str, Dataset], base: Any, **options: Any) -> TransferClassifier:

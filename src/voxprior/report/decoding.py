@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -172,10 +173,11 @@ def _described(model: Any) -> dict[str, str]:
     *before, final = _steps(model)
     found = {"estimator": ", then ".join(type(step).__name__ for step in (*before, final))}
     registered = model_of(final)
-    if registered is None or not registered.words:
+    words = getattr(final, "words", "") if registered is None else registered.words
+    if not words:
         return found
     told = " and ".join(step.words for step in before if getattr(step, "words", ""))
-    return {"decoder": f"{registered.words}, after {told}" if told else registered.words} | found
+    return {"decoder": f"{words}, after {told}" if told else words} | found
 
 
 # ---------------------------------------------------------------- pictures and maps
@@ -199,10 +201,14 @@ def family_pictures(
 
 
 def _of_family(final: Any, name: str, otherwise: Any) -> Any:
-    """What the family's pictures module has by a name; families need not have a module or name."""
-    registered = model_of(final)
-    module = None if registered is None else registered.drawing()
-    return getattr(module, name, otherwise)
+    """What the family's pictures module has by a name; families need not have a module or name.
+
+    A model that is not in the registry, as it needs more than parameters, may name its module.
+    """
+    registered, named = model_of(final), getattr(final, "pictures", None)
+    if registered is not None:
+        return getattr(registered.drawing(), name, otherwise)
+    return otherwise if named is None else getattr(import_module(named), name, otherwise)
 
 
 def model_maps(model: Any) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ Nadeau & Bengio, "Inference for the generalization error", Machine Learning 52, 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from voxprior.report.scores import SMALL_IS_GOOD, score_name
 from voxprior.validation import LearningCurve
@@ -26,9 +27,26 @@ def learning_sentence(curve: LearningCurve) -> str:
     table = curve.table
     name = table["estimator"].iloc[0]
     score = next(iter(curve.results.values())).score_names[0]
+    return " ".join([_rise(table, name, score), *_beside(table, name, score)])
+
+
+def _beside(table: pd.DataFrame, name: str, score: str) -> list[str]:
+    """What one rival scores at the smallest and the largest size; nothing of several."""
+    rivals = [other for other in table["estimator"].unique() if other != name]
+    if len(rivals) != 1:
+        return []
+    means = table.pivot_table(index="n_per_class", columns="estimator", values=score)
+    told = [
+        f"{row[name]:.3f} against {row[rivals[0]]:.3f} at {size} per class"
+        for size, row in means.iloc[[0, -1]].iterrows()
+    ]
+    return [f"The {score_name(score)} {name}, against {rivals[0]}: {', '.join(told)}."]
+
+
+def _rise(table: pd.DataFrame, name: str, score: str) -> str:
     table = table[table["estimator"] == name]
     mine = table.pivot_table(index="fold", columns="n_per_class", values=score)
-    sizes = list(mine.columns)
+    sizes = [int(size) for size in mine.columns]
     if len(sizes) < 2:
         return f"The learning curve has one size only, {sizes[0]} scans per class."
     last = sizes[-1]
