@@ -183,10 +183,10 @@ def fingers(quick: bool) -> dict[str, str]:
     return {title: table(found), "Log-loss of fingers, pool / base, per subject": "\n".join(lines)}
 
 
-def alike(seed: int, kind: str, n_subjects: int = 8) -> Study:
+def alike(seed: int, kind: str, n_subjects: int = 8, n_voxels: int = 300) -> Study:
     """Subjects whose class means have a common second moment, or not."""
     rng = np.random.default_rng(seed)
-    C, V, n_runs = 5, 300, 7
+    C, V, n_runs = 5, n_voxels, 7
     H = np.eye(C) - 1 / C
     size = np.array([1.2, 0.7, 0.6, 0.6, 0.8])
     gap = np.abs(np.subtract.outer(np.arange(C), np.arange(C)))
@@ -222,10 +222,10 @@ def unlike(quick: bool) -> dict[str, str]:
 def designs(quick: bool) -> dict[str, str]:
     """Two classes, unequal counts, no runs, other numbers of voxels."""
     sections = {}
-    for title, change in DESIGNS.items():
+    for title, (change, n_voxels) in DESIGNS.items():
         each = []
         for seed in range(1 if quick else 3):
-            subjects = enumerate(alike(seed, "alike").items())
+            subjects = enumerate(alike(seed, "alike", n_voxels=n_voxels).items())
             study = {name: change(i, *one) for i, (name, one) in subjects}
             each.append(losses(study, (1, 2), ["s0", "s1"], 7, {}))
         sections[f"Simulated, alike: {title}"] = table(joined(each))
@@ -250,11 +250,17 @@ def _finer(i, X, y, runs) -> Subject:
     return (X if i < 2 else np.repeat(X, 4, axis=1)), y, runs
 
 
+def _larger(i, X, y, runs) -> Subject:
+    """All but the first two subjects have four times the voxels, each with noise of its own."""
+    return (X[:, ::4] if i < 2 else X), y, runs
+
+
 DESIGNS = {
-    "two classes": _two_classes,
-    "no runs": _no_runs,
-    "unequal counts, no runs": _unequal,
-    "others have four times the voxels, each value four times": _finer,
+    "two classes": (_two_classes, 300),
+    "no runs": (_no_runs, 300),
+    "unequal counts, no runs": (_unequal, 300),
+    "others have four times the voxels, each value four times": (_finer, 300),
+    "others have four times the voxels, all of them different": (_larger, 1200),
 }
 
 

@@ -10,8 +10,15 @@ from tests.transfer.study import UNIFORM, alike
 from voxprior.errors import InputError
 from voxprior.simulate import subjects
 from voxprior.transfer import TransferClassifier, TransferPrior
-from voxprior.transfer.episodes import episodes_of, geometry, moments, scans_of, sizes_of
-from voxprior.transfer.levels import best_readout, best_temperature, mixing, scaled, scores
+from voxprior.transfer.episodes import (
+    effective_voxels,
+    episodes_of,
+    geometry,
+    moments,
+    scans_of,
+    sizes_of,
+)
+from voxprior.transfer.levels import Units, best_readout, best_temperature, mixing, scaled, scores
 from voxprior.validation import audit
 
 FAST = {"base": UNIFORM, "max_episodes": 4}
@@ -49,7 +56,7 @@ def test_more_is_right_with_others_than_alone():
 
 
 def test_exchangeable_classes_are_james_stein():
-    one = scaled(first_episode(alike()), 0.5)
+    one = scaled(first_episode(alike()), Units(0.5, 60, 60))
     W = mixing(one, np.eye(4), 0.0)
     H = np.eye(4) - 1 / 4
     assert_allclose(W, W[0, 0] / H[0, 0] * H, atol=1e-12)
@@ -176,6 +183,38 @@ def test_other_numbers_of_voxels():
     X, y, runs = study["s1"]
     study["s1"] = (X[:, :40], y, runs)
     assert np.isfinite(predicted(study)).all()
+
+
+def test_voxels_that_others_have_several_times_change_little(monkeypatch):
+    """Each value four times, with its noise: scores of the others must count for a quarter."""
+    study = alike(6, n_voxels=90)
+    finer = {
+        name: (np.repeat(X, 4, axis=1) if name != "s0" else X, y, runs)
+        for name, (X, y, runs) in study.items()
+    }
+    usual = predicted(study)
+    assert np.abs(predicted(finer) - usual).max() < 0.08
+    monkeypatch.setattr(Units, "weight", lambda self, n_voxels: 1.0)
+    assert np.abs(predicted(finer) - usual).max() > 0.2
+
+
+def test_voxels_count_by_what_they_have_of_their_own():
+    units = Units(0.5, n_voxels=400, n_effective=100)
+    assert units.weight(400) == units.weight(300) == units.weight(600) == 1
+    assert units.weight(100) == units.weight(800) ** -2 == 4
+    assert units.weight(50) == 4  # none of them twice
+    assert Units(0.5, 400, 400).weight(100) == 1
+
+
+def test_effective_voxels_against_the_eigenvalues_of_the_noise():
+    rng, y = np.random.default_rng(0), np.tile([0, 1, 2], 400)
+    mixing = rng.normal(size=(20, 60)) * np.linspace(3, 0.2, 20)[:, None]
+    X = rng.normal(size=(1200, 20)) @ mixing + 0.3 * rng.normal(size=(1200, 60))
+    found = effective_voxels(scans_of(X + y[:, None], y, None, 3))
+    values = np.linalg.eigvalsh(np.corrcoef(X.T))
+    assert found == pytest.approx(values.sum() ** 2 / (values**2).sum(), rel=0.1)
+    assert np.isnan(effective_voxels(scans_of(X[:4], y[:4], None, 3)))
+    assert effective_voxels(scans_of(np.ones((9, 5)), y[:9], None, 3)) == 5
 
 
 def test_constant_and_duplicated_voxels_and_single_precision():

@@ -90,7 +90,7 @@ def test_scores_and_lessons(prior, n):
     expected, lesson, one = EXPECTED[n], prior.lessons[n], own_episode(n)
     assert_allclose(one.F[0], expected["F"], atol=1e-6)
     assert_allclose(np.diag(one.Q), expected["Q"], atol=1e-6)
-    known = scaled(one, lesson.noise_share)
+    known = scaled(one, lesson.units)
     assert_allclose(mixing(known, lesson.shape, 0.0)[0, 0] * 3 / 2, expected["rho"], atol=1e-6)
     assert_allclose(scores(known, lesson.shape, 0.0)[0], expected["S"], atol=1e-6)
     assert_allclose(scores(known, lesson.shape, lesson.trust)[0], expected["shaped"], atol=1e-6)

@@ -72,6 +72,9 @@ class TransferClassifier(VoxelClassifier):
 
     # Noise variances do what scaling by the training scans would.
     scales_voxels: ClassVar[bool] = True
+    # What reports draw and call it.
+    pictures: ClassVar[str] = "voxprior.report.pictures.transfer"
+    words: ClassVar[str] = "class means of the subject with a prior learned from other subjects"
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "prior": [GroupPrior],
@@ -207,8 +210,8 @@ class TransferClassifier(VoxelClassifier):
         lesson, known = self.prior.lessons[self.lesson_size_], self._known()
         nothing = np.empty((0, len(self.classes_)))
         empty = np.empty((0, self.n_features_in_))
-        own = scaled(self._episode(known, empty, nothing), lesson.noise_share)
-        weighted = known.means / known.variances
+        own = scaled(self._episode(known, empty, nothing), lesson.units)
+        weighted = lesson.units.weight(self.n_features_in_) * known.means / known.variances
         if self._degrees == 0:
             weighted = weighted / lesson.noise_share
         plain = mixing(own, lesson.shape, 0.0) @ weighted

@@ -15,6 +15,14 @@ products between different runs a and b only, so that noise does not enter:
 
     G = 1/(V R (R−1)) Σ_{a≠b} M_a D⁻¹ M_bᵀ                                                  (2)
 
+Voxels that share their noise are counted more than once. With the residuals R of all d degrees of
+freedom, in units of noise, and K = R Rᵀ, a subject has as many effective voxels as its noise has
+directions,
+
+    V_eff = (tr Σ)²/tr Σ²     tr Σ = tr K/d     tr Σ² = (|K|² − (tr K)²/d)/((d−1)(d+2))      (3)
+
+with an estimate of tr Σ² that few scans do not bias.
+
 Scans are centred by run where runs hold all classes, else by the mean of the class means of the
 training scans. Without runs the j-th scans of all classes serve as run j of an episode, and halves
 of the scans as the two runs of (2).
@@ -29,6 +37,7 @@ of the scans as the two runs of (2).
 | n_c | `counts` | (C,) |
 | G | `geometry` | (C, C) |
 | φ | `noise_share` | scalar |
+| V, V_eff | `n_voxels`, `n_effective` | scalars |
 """
 
 from __future__ import annotations
@@ -74,7 +83,7 @@ class Episode(NamedTuple):
 
     F: Array
     Q: Array
-    n_voxels: int
+    n_voxels: float
     counts: NDArray[np.intp]
     unscaled: bool  # F and Q are still to be divided by the noise share of others
     y: NDArray[np.intp]
@@ -241,6 +250,39 @@ def episode(known: Moments, new: Array, y: NDArray[np.intp], base: Array) -> Epi
 
 
 # ---------------------------------------------------------------- a subject as a whole
+
+
+class Traits(NamedTuple):
+    """What a subject as a whole says: φ and V_eff, NaN if unknown, G, None if unknown, and V."""
+
+    noise_share: float
+    n_effective: float
+    geometry: Array | None
+    n_voxels: int
+
+
+def traits(scans: Scans) -> Traits:
+    """φ, V_eff, G and V of a subject."""
+    return Traits(noise_share(scans), effective_voxels(scans), geometry(scans), scans.X.shape[1])
+
+
+def effective_voxels(scans: Scans) -> float:
+    """V_eff of equation (3), no more than V; NaN for a subject with less than two residuals.
+
+    >>> X, y = np.random.default_rng(0).standard_normal((40, 90)), np.tile([0, 1], 20)
+    >>> once, thrice = (scans_of(np.repeat(X, k, axis=1), y, None, 2) for k in (1, 3))
+    >>> round(effective_voxels(once)), round(effective_voxels(thrice))
+    (90, 92)
+    """
+    known = moments(scans, np.arange(len(scans.X)))
+    d, V = known.degrees, scans.X.shape[1]
+    if d < 2:
+        return np.nan
+    R = (scans.X - known.center - known.means[scans.codes]) / np.sqrt(known.variances)
+    K = R @ R.T
+    total = np.trace(K)
+    squares = ((K**2).sum() - total**2 / d) / ((d - 1) * (d + 2))
+    return float(np.clip((total / d) ** 2 / squares, 1.0, V)) if squares > 0 else float(V)
 
 
 def noise_share(scans: Scans) -> float:

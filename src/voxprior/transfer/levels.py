@@ -19,9 +19,15 @@ that log-loss plus a ridge toward t I (not toward zero):
 
 with one scale k for all subjects, because the size of S says how sure to be.
 
+S is a sum over voxels, and t presumes that a voxel says as much in all subjects. One with V voxels
+is taken to have the others' effective voxels, or all of its own if these are fewer; F, Q and V are
+multiplied by g(V)/g(V̄), g(V) = min(V, V_eff)/V, and V̄, V_eff medians over the others. Numbers
+within a factor of 1.5 are taken for the same: masks differ by as much where voxels do not.
+
 | symbol | variable | shape |
 |---|---|---|
 | F, Q, V, n_c | `Episode` | |
+| φ, V̄, V_eff of a group | `Units` | scalars |
 | Ḡ | `shape` | (C, C) |
 | W, S | `mixing`, `scores` | (C, C), (scans, C) |
 | t, t_G | `temperature`, `temperature_geometry` | scalars |
@@ -30,7 +36,7 @@ with one scale k for all subjects, because the size of S says how sure to be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,12 +45,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from voxprior.algebra import log_softmax_rows
-from voxprior.transfer.episodes import Episode
+from voxprior.transfer.episodes import Episode, Traits
 
 Array = NDArray[np.float64]
 
 # The smallest share of tr Q that counts as signal.
 LEAST_SIGNAL = 0.02
+# Voxel counts that differ by no more than this factor are taken for the same.
+SAME_VOXELS = 1.5
 
 
 class Scored(NamedTuple):
@@ -62,11 +70,28 @@ class Readout(NamedTuple):
     offset: Array
 
 
+class Units(NamedTuple):
+    """What brings scores of subjects to one scale: φ, V̄ and V_eff of a group."""
+
+    noise_share: float
+    n_voxels: float
+    n_effective: float
+
+    def weight(self, n_voxels: float) -> float:
+        """g(V)/g(V̄): what a voxel counts in a subject with so many, beside one of the group."""
+        if 1 / SAME_VOXELS <= n_voxels / self.n_voxels <= SAME_VOXELS:
+            return 1.0
+        own, usual = (min(V, self.n_effective) / V for V in (n_voxels, self.n_voxels))
+        return own / usual
+
+
 @dataclass(frozen=True)
 class Lesson:
     """What m others teach a subject with a given number of scans per class."""
 
     noise_share: float
+    n_voxels: float
+    n_effective: float
     shape: Array  # Ḡ
     trust: float  # κ
     temperature: float
@@ -74,6 +99,11 @@ class Lesson:
     slope: Array
     offset: Array
     from_base: bool  # whether S are the base's log-probabilities, which know no geometry
+
+    @property
+    def units(self) -> Units:
+        """The scale of its scores."""
+        return Units(self.noise_share, self.n_voxels, self.n_effective)
 
 
 def group_shape(geometries: Sequence[Array], n_classes: int) -> Array:
@@ -97,11 +127,16 @@ def centering(n_classes: int) -> Array:
     return np.eye(n_classes) - 1 / n_classes
 
 
-def scaled(episode: Episode, noise_share: float) -> Episode:
-    """The episode in units of noise, where it did not know them itself."""
-    if not episode.unscaled:
-        return episode
-    return episode._replace(F=episode.F / noise_share, Q=episode.Q / noise_share, unscaled=False)
+def scaled(episode: Episode, units: Units) -> Episode:
+    """The episode in units of noise, where it did not know them, and of the group's voxels."""
+    weight = units.weight(episode.n_voxels)
+    per_noise = weight / units.noise_share if episode.unscaled else weight
+    return episode._replace(
+        F=episode.F * per_noise,
+        Q=episode.Q * per_noise,
+        n_voxels=episode.n_voxels * weight,
+        unscaled=False,
+    )
 
 
 def second_moments(episode: Episode, shape: Array, trust: float) -> tuple[Array, Array]:
@@ -160,10 +195,10 @@ def plain_scores(episode: Episode, shape: Array, from_base: bool) -> Array:
 
 
 def scored(
-    episodes: Sequence[Episode], noise_share: float, shape: Array, trust: float, from_base: bool
+    episodes: Sequence[Episode], units: Units, shape: Array, trust: float, from_base: bool
 ) -> Scored:
     """Scores of all episodes of one subject, one below the other."""
-    known = [scaled(one, noise_share) for one in episodes]
+    known = [scaled(one, units) for one in episodes]
     return Scored(
         np.concatenate([plain_scores(one, shape, from_base) for one in known]),
         np.concatenate([scores(one, shape, trust) for one in known]),
@@ -216,10 +251,7 @@ def best_readout(
 
 
 def learn(
-    episodes: Sequence[Sequence[Episode]],
-    noise_shares: Sequence[float],
-    geometries: Sequence[Array | None],
-    rules: Rules,
+    episodes: Sequence[Sequence[Episode]], subjects: Sequence[Traits], rules: Rules
 ) -> Lesson:
     """What m subjects teach by their episodes of one size (one sequence per subject).
 
@@ -227,37 +259,38 @@ def learn(
     new one; a single subject has to take its own.
     """
     m, C = len(episodes), len(episodes[0][0].Q)
-    trust = m / (m + rules.kappa0)
+    trust, everyone = m / (m + rules.kappa0), common_units(subjects)
     parts = []
     for o, own in enumerate(episodes):
-        rest = [i for i in range(m) if i != o] or [o]
-        share, shape = _of_others(rest, noise_shares, geometries, C)
-        parts.append(scored(own, share, shape, trust, rules.from_base))
+        rest = [subjects[i] for i in range(m) if i != o] or [subjects[o]]
+        units = everyone._replace(noise_share=common_units(rest).noise_share)
+        parts.append(scored(own, units, common_shape(rest, C), trust, rules.from_base))
     weights, y = weights_of(parts), np.concatenate([one.y for one in parts])
     plain = np.concatenate([one.plain for one in parts])
     t = best_temperature(plain, y, weights)
     t_shaped = best_temperature(np.concatenate([one.shaped for one in parts]), y, weights)
     readout = best_readout(plain, y, weights, t, rules.lambda0 / m)
-    share, shape = _of_others(range(m), noise_shares, geometries, C)
-    return Lesson(share, shape, trust, t, t_shaped, *readout, rules.from_base)
+    shape = common_shape(subjects, C)
+    return Lesson(*everyone, shape, trust, t, t_shaped, *readout, rules.from_base)
 
 
-def _of_others(
-    rest: Iterable[int],
-    noise_shares: Sequence[float],
-    geometries: Sequence[Array | None],
-    n_classes: int,
-) -> tuple[float, Array]:
-    """Mean noise share of some subjects, and the shape of their geometries."""
-    rest = list(rest)
-    shares = [noise_shares[i] for i in rest if np.isfinite(noise_shares[i])]
-    known = [G for i in rest if (G := geometries[i]) is not None]
-    return float(np.mean(shares)) if shares else 1.0, group_shape(known, n_classes)
+def common_units(subjects: Sequence[Traits]) -> Units:
+    """Mean noise share of some subjects, and the medians of their V and V_eff."""
+    shares = [one.noise_share for one in subjects if np.isfinite(one.noise_share)]
+    voxels = float(np.median([one.n_voxels for one in subjects]))
+    known = [one.n_effective for one in subjects if np.isfinite(one.n_effective)]
+    effective = float(np.median(known)) if known else voxels
+    return Units(float(np.mean(shares)) if shares else 1.0, voxels, effective)
+
+
+def common_shape(subjects: Sequence[Traits], n_classes: int) -> Array:
+    """Ḡ of some subjects."""
+    return group_shape([G for one in subjects if (G := one.geometry) is not None], n_classes)
 
 
 def log_probabilities(episode: Episode, lesson: Lesson) -> dict[str, Array]:
     """Log-probabilities (scans, C) of every level for the new scans of a subject."""
-    known = scaled(episode, lesson.noise_share)
+    known = scaled(episode, lesson.units)
     plain = plain_scores(known, lesson.shape, lesson.from_base)
     shaped = scores(known, lesson.shape, lesson.trust)
     return {

@@ -31,11 +31,10 @@ from voxprior.transfer.episodes import (
     Split,
     episode,
     episodes_of,
-    geometry,
     moments,
-    noise_share,
     scans_of,
     sizes_of,
+    traits,
 )
 from voxprior.transfer.levels import Lesson, Rules, learn
 from voxprior.transfer.likeness import sketch
@@ -174,8 +173,7 @@ class TransferPrior(BaseEstimator):
         """
         classes, known = read_subjects(subjects)
         rules = Rules(self.kappa0, self.lambda0, self.scores == "base")
-        shares = [noise_share(one) for one in known]
-        shapes = [geometry(one) for one in known]
+        each = [traits(one) for one in known]
         common = set.intersection(*(set(sizes_of(one)) for one in known))
         if not common:
             raise InputError(
@@ -184,10 +182,8 @@ class TransferPrior(BaseEstimator):
                 remedy="Leave out the subjects with fewer",
             )
         episodes = {n: [self._episodes(one, n) for one in known] for n in sorted(common)}
-        lessons = {n: learn(all_of, shares, shapes, rules) for n, all_of in episodes.items()}
-        left_out = {
-            n: left_out_losses(all_of, shares, shapes, rules) for n, all_of in episodes.items()
-        }
+        lessons = {n: learn(all_of, each, rules) for n, all_of in episodes.items()}
+        left_out = {n: left_out_losses(all_of, each, rules) for n, all_of in episodes.items()}
         names = [str(name) for name in subjects]
         self.prior_ = GroupPrior(
             classes,

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxprior.algebra import log_softmax_rows
-from voxprior.transfer.episodes import Episode
+from voxprior.transfer.episodes import Episode, Traits
 from voxprior.transfer.levels import (
     Lesson,
     Rules,
@@ -47,22 +47,14 @@ GUARDED = ("geometry", "readout")
 
 
 def left_out_losses(
-    episodes: Sequence[Sequence[Episode]],
-    noise_shares: Sequence[float],
-    geometries: Sequence[Array | None],
-    rules: Rules,
+    episodes: Sequence[Sequence[Episode]], subjects: Sequence[Traits], rules: Rules
 ) -> dict[str, Array]:
     """Mean log-loss (m,) of each level on each subject, learned from the others."""
     m = len(episodes)
     losses: dict[str, Array] = {level: np.full(m, np.nan) for level in LEVELS}
     for o in range(m if m > 1 else 0):
         rest = [i for i in range(m) if i != o]
-        lesson = learn(
-            [episodes[i] for i in rest],
-            [noise_shares[i] for i in rest],
-            [geometries[i] for i in rest],
-            rules,
-        )
+        lesson = learn([episodes[i] for i in rest], [subjects[i] for i in rest], rules)
         for level, hits in _hits(episodes[o], lesson).items():
             losses[level][o] = -hits.mean()
     return losses
@@ -90,9 +82,9 @@ def admitted(losses: Mapping[str, Array], from_base: bool) -> tuple[str, ...]:
 
 def own_evidence(episode: Episode, lesson: Lesson) -> float:
     """E of (1): nats that the subject's own class means give for the others' geometry."""
-    known = scaled(episode, lesson.noise_share)
+    known = scaled(episode, lesson.units)
     per_voxel = evidence_for_shape(known, lesson.shape, lesson.trust)
-    return float(lesson.temperature * episode.n_voxels * per_voxel)
+    return float(lesson.temperature * known.n_voxels * per_voxel)
 
 
 def own_fit(episodes: Sequence[Episode], lesson: Lesson) -> dict[str, float]:
