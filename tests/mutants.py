@@ -5,10 +5,10 @@ condition, an exception); a mutant that no test notices survives. One change is 
 that can be changed, and of these a seeded sample over all modules. Changes that cannot matter are
 left out: of annotations, which are never evaluated.
 
-Every mutant is a fork of this process, in which the libraries are loaded already and the changed
-module is put in place of the one on disk. No file is touched. The tests are run once as they are
-to see which of them run which line: a mutant is shown only to those that run its line, the quickest
-first. A change at a line that runs when the module is imported is shown to all of them.
+The tests are collected once, and run once as they are to see which of them run which line. Every
+mutant is then a fork of this process, shown only to the tests that run its line, the quickest first
+(to all of its module's where none is known to). A change of a function or of a constant is put in
+place there; after any other the package and the tests are imported anew. No file is touched.
 
     python tests/mutants.py [--sample 500] [--seed 0] [--only validation/intervals.py] [--again LOG]
 """
@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import importlib.abc
 import importlib.util
+import inspect
 import json
 import os
 import random
@@ -27,12 +27,14 @@ import signal
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from _pytest.runner import runtestprotocol
 from cosmic_ray.ast import get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
@@ -71,6 +73,7 @@ TESTS = {
 }
 # A mutant hangs that takes this long, and so many times as long as its tests do.
 PATIENCE, TIMES_AS_LONG = 60, 5
+OURS = ("voxprior", "tests")
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
 # Objects are compared by value: `is` in place of `==` is no other program for small numbers.
 SILLY = ("_Is", "_IsNot")
@@ -174,16 +177,85 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return str(self.path)
 
 
-def is_killed(mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
+def is_killed(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> bool:
     """Run tests that take so long in a fork; a failure, a crash and a hang all kill."""
     limit = PATIENCE + TIMES_AS_LONG * seconds
-    return _in_a_fork(lambda: _run(mutant, tests), limit) != 0
+    return _in_a_fork(lambda: _run(mutant, items), limit) != 0
 
 
-def _run(mutant: Mutant, tests: Sequence[str]) -> int:
-    """Run the tests of the mutant in this process."""
+def _run(mutant: Mutant, items: Sequence[pytest.Item]) -> int:
+    """Run the tests of the mutant in this process; 0 if they pass."""
+    if put_in_place(mutant):
+        return int(not all(_passes(item, then) for item, then in pairwise([*items, None])))
+    for name in [name for name in sys.modules if name.startswith(OURS)]:
+        del sys.modules[name]
     sys.meta_path.insert(0, Changed(mutant.module, mutant.code()))
-    return int(pytest.main(["-x", *OPTIONS, *tests]))
+    return int(pytest.main(["-x", *OPTIONS, *(item.nodeid for item in items)]))
+
+
+def _passes(item: pytest.Item, then: pytest.Item | None) -> bool:
+    return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=then))
+
+
+def put_in_place(mutant: Mutant) -> bool:
+    """Give the changed function its new code, or a constant its new value; False for all else."""
+    changed = Changed(mutant.module, mutant.code())
+    old = importlib.import_module(changed.name)
+    new = types.ModuleType(changed.name)
+    vars(new).update({k: v for k, v in vars(old).items() if k.startswith("__")})
+    exec(compile(changed.code, str(changed.path), "exec"), vars(new))
+    tree = ast.parse((SOURCE / mutant.module).read_text("utf-8"))
+    path = _function_at(tree, mutant.line)
+    if path:
+        return _swap(_lookup(old, path), _lookup(new, path))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and node.lineno <= mutant.line <= (node.end_lineno or 0):
+            names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)
+                     and isinstance(part.ctx, ast.Store)]  # fmt: skip
+            for name in names:
+                _rebind(name, getattr(old, name), getattr(new, name))
+            return True
+    return False
+
+
+def _function_at(tree: ast.AST, line: int) -> list[str]:
+    """Names of the classes and of the outermost function at a line, below its decorators."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and (
+            node.lineno <= line <= (node.end_lineno or 0)
+        ):
+            if isinstance(node, ast.FunctionDef):
+                return [node.name]
+            inside = _function_at(node, line)
+            return [node.name, *inside] if inside else []
+    return []
+
+
+def _lookup(module: types.ModuleType, path: Sequence[str]) -> Any:
+    """The function itself, without what decorators put around it."""
+    found: Any = module
+    for name in path:
+        found = vars(found)[name]
+    for inner in ("__func__", "fget", "func"):  # of class methods and properties
+        found = getattr(found, inner, found)
+    return inspect.unwrap(found)
+
+
+def _swap(old: Any, new: Any) -> bool:
+    if not (inspect.isfunction(old) and inspect.isfunction(new)):
+        return False
+    if old.__code__.co_freevars != new.__code__.co_freevars:
+        return False
+    old.__code__, old.__defaults__ = new.__code__, new.__defaults__
+    old.__kwdefaults__ = new.__kwdefaults__
+    return True
+
+
+def _rebind(name: str, old: Any, new: Any) -> None:
+    """Give a constant its new value wherever it was imported by its name."""
+    for module in [m for key, m in sys.modules.items() if key.startswith(OURS)]:
+        if vars(module).get(name) is old:
+            setattr(module, name, new)
 
 
 def _in_a_fork(work: Callable[[], int], limit: float = float("inf")) -> int:
@@ -193,13 +265,17 @@ def _in_a_fork(work: Callable[[], int], limit: float = float("inf")) -> int:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        os._exit(work())
+        status = 1
+        try:
+            status = work()
+        finally:
+            os._exit(status)
     end = time.monotonic() + limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status
-        time.sleep(0.02)
+        time.sleep(0.01)
     os.kill(child, signal.SIGKILL)
     return os.waitpid(child, 0)[1]
 
@@ -213,40 +289,41 @@ class Recorder:
     def __init__(self) -> None:
         files = [str(SOURCE / module) for module in TESTS]
         self.coverage = coverage.Coverage(data_file=None, include=files)
-        self.seconds: dict[str, float] = {}
         self.test = ""
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item):
-        """Write down what one test runs."""
-        self.test = item.nodeid
-        self.coverage.switch_context(self.test)
-        start = time.monotonic()
-        result = yield
-        self.seconds[self.test] = time.monotonic() - start
-        return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """What a fixture of several tests runs concerns all tests of its file."""
-        if fixturedef.scope != "function":
+        if self.test and fixturedef.scope != "function":
             self.coverage.switch_context(self.test.partition("::")[0])
         result = yield
-        self.coverage.switch_context(self.test)
+        if self.test:
+            self.coverage.switch_context(self.test)
         return result
 
-    def run(self, answer: Path) -> int:
+    def run(self, items: Sequence[pytest.Item], answer: Path) -> int:
         """Run all tests as they are, and write what was seen to a file."""
         self.coverage.start()
-        status = int(pytest.main([*OPTIONS, *sorted(set().union(*TESTS.values()))], [self]))
+        seconds, passed = {}, True
+        for item, then in pairwise([*items, None]):
+            self.test = item.nodeid
+            self.coverage.switch_context(self.test)
+            start = time.monotonic()
+            passed &= _passes(item, then)
+            seconds[self.test] = time.monotonic() - start
         self.coverage.stop()
         data = self.coverage.get_data()
         lines = {m: data.contexts_by_lineno(str(SOURCE / m)) for m in TESTS}
-        ours = ("voxprior", "tests", "conftest", "__main__")
-        libraries = [name for name in sys.modules if not name.startswith(ours)]
-        seen = {"seconds": self.seconds, "lines": lines, "libraries": libraries}
-        answer.write_text(json.dumps(seen), "utf-8")
-        return status
+        answer.write_text(json.dumps({"seconds": seconds, "lines": lines}), "utf-8")
+        return int(not passed)
+
+    def see(self, items: Sequence[pytest.Item]) -> Seen:
+        """Run the tests as they are in a fork."""
+        with tempfile.TemporaryDirectory() as folder:
+            answer = Path(folder) / "seen.json"
+            if _in_a_fork(lambda: self.run(items, answer)):
+                pytest.exit("The tests fail without any change.", 1)
+            return Seen(**json.loads(answer.read_text("utf-8")))
 
 
 class Seen(NamedTuple):
@@ -292,21 +369,51 @@ def span_of(text: str, line: int) -> range:
     return span
 
 
-def see() -> Seen:
-    """Run the tests as they are; load the libraries that they load."""
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "seen.json"
-        if _in_a_fork(lambda: Recorder().run(answer)):
-            sys.exit("The tests fail without any change.")
-        seen = json.loads(answer.read_text("utf-8"))
-    for name in seen.pop("libraries"):
-        with contextlib.suppress(Exception):  # one that only loads inside another
-            importlib.import_module(name)
-    return Seen(**seen)
+# --- all of it ------------------------------------------------------------------------------------
+
+
+class Hunt:
+    """Plugin of pytest: mutants in place of the tests that were collected."""
+
+    def __init__(self, chosen: argparse.Namespace, recorder: Recorder):
+        self.chosen, self.recorder = chosen, recorder
+        self.number, self.survivors = 0, 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Draw, run and tell."""
+        items = {item.nodeid: item for item in session.items}
+        seen = self.recorder.see(session.items)
+        for mutant in drawn(self.chosen):
+            tests = seen.tests(mutant)
+            took = sum(map(seen.seconds.__getitem__, tests))
+            self.number += 1
+            if not is_killed(mutant, [items[test] for test in tests], took):
+                self.survivors += 1
+                print(f"survived: {mutant}", flush=True)
+            if self.number % 10 == 0:
+                self.tell()
+        self.tell()
+        return True
+
+    def tell(self) -> None:
+        """Print the count so far."""
+        print(f"{self.number - self.survivors} of {self.number} mutants killed", flush=True)
+
+
+def drawn(chosen: argparse.Namespace) -> Iterator[Mutant]:
+    """The sample, or those of it that survived before."""
+    every = [m for module in chosen.only or TESTS for m in mutants_of(module, chosen.seed)]
+    random.Random(chosen.seed).shuffle(every)
+    sample = islice(filter(matters, every), chosen.sample)
+    if chosen.again is None:
+        return sample
+    told = set(chosen.again.read_text("utf-8").splitlines())
+    return filter(lambda mutant: f"survived: {mutant}" in told, sample)
 
 
 def main() -> int:
-    """Draw, run and tell."""
+    """Collect the tests and let the mutants at them."""
     parser = argparse.ArgumentParser(description="Share of mutants that tests kill.")
     parser.add_argument("--sample", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
@@ -315,23 +422,12 @@ def main() -> int:
     parser.add_argument("--least", type=float, default=0.9, help="share that must be killed")
     chosen = parser.parse_args()
     os.chdir(ROOT)
-    seen = see()
-    every = [m for module in chosen.only or TESTS for m in mutants_of(module, chosen.seed)]
-    random.Random(chosen.seed).shuffle(every)
-    sample = islice(filter(matters, every), chosen.sample)
-    if chosen.again is not None:
-        told = set(chosen.again.read_text("utf-8").splitlines())
-        sample = filter(lambda mutant: f"survived: {mutant}" in told, sample)
-    number, survivors = 0, []
-    for number, mutant in enumerate(sample, 1):
-        tests = seen.tests(mutant)
-        if not is_killed(mutant, tests, sum(map(seen.seconds.__getitem__, tests))):
-            survivors.append(mutant)
-            print(f"survived: {mutant}", flush=True)
-        if number % 10 == 0:
-            print(f"{number - len(survivors)} of {number} killed", flush=True)
-    print(f"{number - len(survivors)} of {number} mutants killed", flush=True)
-    return int(len(survivors) > (1 - chosen.least) * number)
+    recorder = Recorder()
+    hunt = Hunt(chosen, recorder)
+    files = sorted(set().union(*(TESTS[module] for module in chosen.only or TESTS)))
+    status = pytest.main(["-s", *OPTIONS, *files], [recorder, hunt])
+    few = hunt.survivors <= (1 - chosen.least) * hunt.number
+    return int(status) or int(not few)
 
 
 if __name__ == "__main__":
