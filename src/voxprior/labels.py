@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from voxprior.errors import InputError
+from voxprior.errors import InputError, option
 
-__all__ = ["Encoded", "check_two_classes", "encode", "kind_of", "known_codes"]
+__all__ = ["Encoded", "check_two_classes", "encode", "kind_of", "known_codes", "refuse_missing"]
 
 
 class Encoded(NamedTuple):
@@ -28,10 +29,28 @@ def encode(y: Any) -> Encoded:
     array([1, 0, 1])
     """
     y = column_or_1d(y, warn=True)
+    refuse_missing("y", y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     check_two_classes(classes)
     return Encoded(classes, codes)
+
+
+def refuse_missing(name: str, values: Any) -> None:
+    """Refuse labels or groups of which some are None or NaN.
+
+    >>> refuse_missing("y", ["a", None, "b"])
+    Traceback (most recent call last):
+    voxprior.errors.InputError: y is missing for 1 of 3 scans, the first is scan 1. Leave these
+    scans out, or give what is missing.
+    """
+    missing = np.flatnonzero(pd.isna(np.asarray(values)).reshape(-1))
+    if len(missing):
+        raise InputError(
+            f"{option(name)} is missing for {len(missing)} of {len(values)} scans, the first is "
+            f"scan {missing[0]}",
+            remedy="Leave these scans out, or give what is missing",
+        )
 
 
 def check_two_classes(classes: NDArray) -> None:

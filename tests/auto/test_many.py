@@ -108,7 +108,9 @@ def test_a_permutation_test_tests_the_decoder_itself(with_groups):
     tested = (AutoClassifier(SPACE), x, y, groups)
     batch = permutation_test(*tested, **setting)
     assert batch.test == "batch"
-    assert "automatic classifier" in batch.decoder
+    assert (batch.decoder, batch.stands_for) == ("AutoClassifier", "")
+    assert "p was" in batch.statement
+    assert "not the p of" not in batch.statement
     refit = permutation_test(*tested, test="refit", score="accuracy", **setting)
     accuracy = permutation_test(*tested, test="batch", score="accuracy", **setting)
     assert_allclose(accuracy.null, refit.null)

@@ -6,9 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from voxprior import Decoder
+from voxprior import AutoClassifier, AutoRegressor, Decoder
 from voxprior.decoder.one_class import ClassSpread
 from voxprior.errors import InputError
+from voxprior.validation import cross_validate
 
 RUNS = np.repeat(np.arange(5), 6)
 
@@ -122,3 +123,21 @@ def test_a_file_with_another_spread_is_refused(wrong, tmp_path, monkeypatch):
     path = decoder.save(tmp_path / "model.skops")
     with pytest.raises(InputError, match="whose class_spread"):
         Decoder.load(path)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("what", ["y", "groups"])
+def test_missing_labels_and_groups_are_named(what, missing):
+    X, y = scans()
+    given = {"y": y.astype(object), "groups": RUNS.astype(object)}
+    given[what][[3, 5]] = missing
+    told = rf"{what} is missing for 2 of 30 scans, the first is scan 3"
+    with pytest.raises(InputError, match=told):
+        Decoder().fit(images(X), **given)
+    with pytest.raises(InputError, match=told):
+        cross_validate(AutoClassifier(), X, given["y"], given["groups"])
+    with pytest.raises(ValueError, match=f"{told}|contains NaN"):
+        AutoClassifier().fit(X, given["y"], given["groups"])
+    if what == "groups":
+        with pytest.raises(InputError, match=told):
+            AutoRegressor().fit(X, np.arange(30.0), given["groups"])

@@ -122,6 +122,7 @@ class AutoClassifier(VoxelClassifier):
     scales_voxels: ClassVar[bool] = True
 
     # For tests in batch, see `voxprior.validation.batch`.
+    fit_many_is_fit: ClassVar[bool] = True
     fit_many_words: ClassVar[str] = (
         "the log-odds of the automatic classifier, learned anew in every fold and relabelling"
     )

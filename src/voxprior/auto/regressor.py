@@ -53,6 +53,7 @@ from voxprior.auto.views import (
     smoother_of,
 )
 from voxprior.errors import InputError, InputWarning, option
+from voxprior.labels import refuse_missing
 from voxprior.models.base import FLOATS, VoxelRegressor
 from voxprior.models.gaussian.gram import Cross
 from voxprior.space import VoxelSpace
@@ -133,6 +134,7 @@ class AutoRegressor(VoxelRegressor):
     """
 
     # For tests in batch, see `voxprior.validation.batch`.
+    fit_many_is_fit: ClassVar[bool] = True
     fit_many_words: ClassVar[str] = (
         "the automatic regressor, learned anew in every fold and relabelling"
     )
@@ -412,6 +414,7 @@ def _checked_groups(groups: Any, X: NDArray) -> NDArray | None:
         return None
     groups = column_or_1d(groups)
     check_consistent_length(X, groups)
+    refuse_missing("groups", groups)
     return groups
 
 

@@ -36,6 +36,7 @@ from voxprior.images.preparation import prepare_scans
 from voxprior.images.sources import Source, find_sources, n_volumes, single_volumes, stem
 from voxprior.images.tables import check_join, join_table, repeated_subject
 from voxprior.images.trials import RUN_COLUMNS
+from voxprior.labels import refuse_missing
 
 __all__ = ["load_differences", "load_maps"]
 
@@ -120,6 +121,10 @@ def load_maps(
         several = counts if max(counts) > 1 else None
         join = {"label": label, "key": key, "unmatched": unmatched, "volumes": several}
         found = _labeled_by_table(sources, table, covariates, groups, join)
+    if images is None:  # to learn from; new scans may be of no group
+        for name, values in (("y", found.y), ("groups", found.groups)):
+            if values is not None:
+                refuse_missing(name, values)
     given = images is not None or found.groups is not None
     by, said, decided = (found.groups, (), ()) if given else _default_groups(found)
     by = found.files if by is None else by

@@ -1,12 +1,13 @@
 """Permutation tests in batch: held-out values of many relabellings from what is factorised once.
 
-A family that can fit many labellings at once says so by two methods and three words:
+A family that can fit many labellings at once says so by two methods and a few words:
 
 * ``prepare(X)``, or ``prepare(X, groups)``, returns all that labels do not change;
 * ``fit_many(prepared, rows, Y, n_classes)`` fits scans `rows` for every column of class codes Y
   (numbers, with ``n_classes=0``, for a regressor) and returns an object whose
   ``decision_function(rows)`` gives the values of other scans, (m, B) for numbers and two classes
   (class 1 where positive), (m, B, C) for more;
+* ``fit_many_is_fit`` says that these are the models of ``fit``; else they stand in for them;
 * ``fit_many_words`` says what it fits, ``labels_at_once`` how many labellings it takes, and
   ``most_scans_at_once`` up to how many scans it is the better choice.
 

@@ -300,9 +300,11 @@ def _stand_in(test: str, estimator, scores: tuple[str, ...], ranks: np.ndarray) 
         for place, name in enumerate(scores)
         if place > 0
     ]
+    fitted, name = batch_decoder(test, estimator), type(last_step(estimator)).__name__
+    itself = getattr(fitted, "fit_many_is_fit", False)
     return {
-        "decoder": batch_decoder(test, estimator).fit_many_words,
-        "stands_for": f"the score of {type(last_step(estimator)).__name__}",
+        "decoder": name if itself else fitted.fit_many_words,
+        "stands_for": "" if itself else f"the score of {name}",
         "secondary": tuple(secondary),
     }
 
