@@ -281,7 +281,8 @@ def test_held_out_noise_against_refits_by_hand(rng):
     e, latent = np.concatenate(residual), np.concatenate(variance)
     grid = np.exp(np.linspace(-6, 3, 3001))
     density = [-(e**2 / (latent + s2) + np.log(latent + s2)).sum() for s2 in grid]
-    assert voxels.interval_noise_**2 == pytest.approx(grid[np.argmax(density)], rel=0.01)
+    student = (len(y) - 1) / (len(y) - 3)
+    assert voxels.interval_noise_**2 == pytest.approx(student * grid[np.argmax(density)], rel=0.01)
     assert voxels.interval_noise_ > 1.5 * voxels.noise_
 
 
@@ -313,9 +314,10 @@ def interval_coverage(model, signal, n, seeds):
 )
 def test_intervals_cover_white_noise_and_signal(model, signal):
     """By the evidence, samples with an α each cover 4 to 18 % at 10 to 40 scans."""
-    # Which voxels ten scans choose is too much of a lottery: .74 of a signal, .47 by the evidence.
-    for n in (20, 40) if model.basis == "voxels" else (10, 20, 40):
-        assert 0.82 < interval_coverage(model, signal, n, range(100, 112)) < 0.96
+    for n in (10, 20, 40):
+        # Which voxels ten scans choose is a lottery: .80 of a signal, .47 by the evidence.
+        least = 0.75 if model.basis == "voxels" and signal and n == 10 else 0.82
+        assert least < interval_coverage(model, signal, n, range(100, 112)) < 0.96
     sparse = RVMRegressor(alpha="each", intervals="evidence")
     assert interval_coverage(sparse, signal, 20, range(100, 104)) < 0.3
 

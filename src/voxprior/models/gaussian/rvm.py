@@ -313,7 +313,9 @@ class RVMRegressor(VoxelRegressor, RelevanceVectorMachine):
             mean, latent = fitted._latent(fitted._features(X_test))
             residual.append(y[test] - mean[:, 0] - fitted.y_mean_)
             variance.append(latent[:, 0])
-        return noise_of_residuals(np.concatenate(residual), np.concatenate(variance))
+        noise = noise_of_residuals(np.concatenate(residual), np.concatenate(variance))
+        # A σ² known from n residuals makes new ones Student's, whose variance is larger.
+        return noise * (len(y) - 1) / (len(y) - 3)
 
     @staticmethod
     def _voxel_cost(n_columns: int) -> float:
