@@ -15,6 +15,7 @@ _PUBLIC = {
     "ScanPreparation": "voxprior.images",
     "BayesDecision": "voxprior.decision",
     "Decoder": "voxprior.decoder",
+    "max_memory": "voxprior.blocks",
 }
 
 

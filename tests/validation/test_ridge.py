@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from voxprior.blocks import gram_matrix
 from voxprior.validation.ridge import (
     LOG_PENALTIES,
     EvidenceRidge,
     center_by_training,
-    gram_of,
     label_columns,
     ridge_operator,
 )
@@ -154,7 +154,7 @@ class TestUgly:
     def test_gram_by_blocks(self, rng, monkeypatch):
         monkeypatch.setattr("voxprior.validation.ridge.BLOCK", 10)
         X = rng.normal(size=(4, 23)).astype(np.float32)
-        np.testing.assert_allclose(gram_of(X), X.astype(float) @ X.T.astype(float))
+        np.testing.assert_allclose(gram_matrix(X), X.astype(float) @ X.T.astype(float))
 
     def test_labels_of_two_classes_are_signs(self):
         assert label_columns(np.array([[0, 1]]), 2).tolist() == [[-1.0, 1.0]]

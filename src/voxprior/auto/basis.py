@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import svd
 
 from voxprior.auto.views import Views, Voxels, combined, lifted
-from voxprior.models.gaussian.gram import voxel_blocks
+from voxprior.blocks import voxel_blocks
 
 __all__ = ["Basis", "basis_of", "patterns", "projected"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from voxprior.algebra import blas_threads_for
 from voxprior.auto.basis import basis_of, patterns, projected
@@ -34,7 +34,7 @@ from voxprior.auto.weights import (
     posterior_of,
 )
 from voxprior.auto.words import decisions
-from voxprior.models.base import FLOATS, VoxelClassifier
+from voxprior.models.base import VoxelClassifier
 from voxprior.space import VoxelSpace
 
 
@@ -118,6 +118,8 @@ class AutoClassifier(VoxelClassifier):
         "sharing": ["boolean"],
     }
 
+    _reads_blocks: ClassVar[bool] = True
+
     # Voxels are scaled inside, and one view is not: whoever prepares scans need not do it.
     scales_voxels: ClassVar[bool] = True
 
@@ -172,7 +174,7 @@ class AutoClassifier(VoxelClassifier):
         True
         """
         self._validate_params()
-        X = validate_data(self, X, dtype=FLOATS)
+        X = self._checked_scans(X)
         self._n_voxels()
         return Prepared(X, known_groups(X, groups), smoother_of(self.space), {})
 

@@ -35,7 +35,7 @@ from voxprior.auto.discriminant import (
 from voxprior.auto.folds import Folds
 from voxprior.auto.views import Views, Voxels, neighbor_radius
 from voxprior.auto.weights import NOTHING, PROBABILITIES, Grid, discriminant_grid
-from voxprior.models.gaussian.gram import voxel_blocks
+from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.models.sharing import FeatureSharingNB
 from voxprior.space import VoxelSpace
 
@@ -165,6 +165,8 @@ def sharing_weights(model: FeatureSharingNB) -> NDArray[np.float64]:
 
 def centered_scans(X: NDArray, voxels: Voxels) -> NDArray:
     """Scans less the training mean and in units, in the precision they came in."""
+    if isinstance(X, BlockedScans):
+        return X.changed(voxels.applied)
     scans = np.empty_like(X)
     for block in voxel_blocks(*X.shape):
         scans[:, block] = voxels.read(X, block)

@@ -14,7 +14,6 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
 from voxprior.algebra import blas_threads_for
@@ -54,7 +53,7 @@ from voxprior.auto.views import (
 )
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.labels import refuse_missing
-from voxprior.models.base import FLOATS, VoxelRegressor
+from voxprior.models.base import VoxelRegressor
 from voxprior.models.gaussian.gram import Cross
 from voxprior.space import VoxelSpace
 
@@ -133,6 +132,7 @@ class AutoRegressor(VoxelRegressor):
     10
     """
 
+    _reads_blocks: ClassVar[bool] = True
     # For tests in batch, see `voxprior.validation.batch`.
     fit_many_is_fit: ClassVar[bool] = True
     fit_many_words: ClassVar[str] = (
@@ -168,16 +168,14 @@ class AutoRegressor(VoxelRegressor):
             Run, subject or site of each scan: whole groups are left out, and scans whose targets
             are alike within groups count for less. Groups of one scan each count as none.
         """
-        X, y = validate_data(
-            self, X, y, dtype=FLOATS, y_numeric=True, ensure_min_samples=2, multi_output=False
-        )
+        X, y = self._scans_and_targets(X, y, y_numeric=True, ensure_min_samples=2)
         groups = _checked_groups(groups, X)
         return self._learn(self._scan_kernels(X, groups), self._targets(y))
 
     def prepare(self, X: Any, groups: Any = None) -> PreparedScans:
         """Check scans once for many fits to parts of them, or to many targets."""
         self._validate_params()
-        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        X = self._checked_scans(X, ensure_min_samples=2)
         return PreparedScans(X, _checked_groups(groups, X), {})
 
     def fit_prepared(self, prepared: PreparedScans, rows: Any, y: Any) -> Self:

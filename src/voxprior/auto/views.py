@@ -38,8 +38,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
+from voxprior.blocks import voxel_blocks
 from voxprior.errors import InputError
-from voxprior.models.gaussian.gram import Cross, voxel_blocks
+from voxprior.models.gaussian.gram import Cross
 from voxprior.space import VoxelSpace
 
 __all__ = [
@@ -77,7 +78,11 @@ class Voxels(NamedTuple):
 
     def read(self, X: Any, columns: slice | NDArray) -> NDArray[np.float64]:
         """Some columns of scans, centred and in units, as float64."""
-        return (np.asarray(X[:, columns], dtype=np.float64) - self.mean[columns]) / self.unit
+        return self.applied(X[:, columns], columns)
+
+    def applied(self, values: NDArray, columns: slice | NDArray) -> NDArray[np.float64]:
+        """Values of some columns, centred and in units, as float64."""
+        return (np.asarray(values, dtype=np.float64) - self.mean[columns]) / self.unit
 
 
 class Views(NamedTuple):
@@ -120,11 +125,15 @@ def views_of(
 
 def _unscaled(X: Any, smoother: csr_array | None) -> Voxels:
     """Mean and unit of training scans."""
+    mean, unit = np.empty(X.shape[1]), 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = X.mean(axis=0, dtype=np.float64)
-        unit = float(np.maximum(X.max(axis=0) - mean, mean - X.min(axis=0)).max()) or 1.0
+        for block in voxel_blocks(*X.shape):
+            part = X[:, block]
+            mean[block] = center = part.mean(axis=0, dtype=np.float64)
+            reach = np.maximum(part.max(axis=0) - center, center - part.min(axis=0))
+            unit = float(np.maximum(unit, reach.max()))
     refuse_infinite(unit)
-    return Voxels(mean, unit, np.ones(len(mean)), smoother)
+    return Voxels(mean, unit or 1.0, np.ones(len(mean)), smoother)
 
 
 def refuse_infinite(numbers: Any) -> None:

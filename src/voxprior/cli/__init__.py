@@ -4,7 +4,7 @@ import signal
 
 import typer
 
-from voxprior.cli.arguments import ManyValues, with_groups
+from voxprior.cli.arguments import ManyValues, with_groups, within_memory
 from voxprior.cli.bids import bids
 from voxprior.cli.compare import compare
 from voxprior.cli.decode import decode
@@ -23,8 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+READ_SCANS = (decode, predict, compare, map_, bids)
 for command in (demo, decode, predict, compare, map_, reproduce, bids, families):
-    app.command(command.__name__.rstrip("_"), cls=ManyValues)(reported(with_groups(command)))
+    call = with_groups(command)
+    call = within_memory(call) if command in READ_SCANS else call
+    app.command(command.__name__.rstrip("_"), cls=ManyValues)(reported(call))
 
 
 def _print_version(wanted: bool) -> None:

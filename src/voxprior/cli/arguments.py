@@ -15,8 +15,9 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
+import typer
 import typer.core
 
 
@@ -46,6 +47,35 @@ def with_groups(command: Callable) -> Callable:
                 values[name] = stack.enter_context(made) if hasattr(made, "__enter__") else made
             return command(**values)
 
+    call.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    return call
+
+
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        help="Memory that scans may take, for instance 2GB; those on disk that need more are read "
+        "a block of voxels at a time. A quarter of the machine's by default.",
+    ),
+]
+
+
+def within_memory(command: Callable) -> Callable:
+    """Give a command the option --max-memory, and run it within that limit."""
+
+    @wraps(command)
+    def call(max_memory: str | None = None, **values: Any) -> Any:
+        if max_memory is None:
+            return command(**values)
+        from voxprior import blocks
+
+        with blocks.max_memory(max_memory):
+            return command(**values)
+
+    limit = Parameter("max_memory", Parameter.KEYWORD_ONLY, default=None, annotation=MaxMemory)
+    options = [*signature(command).parameters.values(), limit]
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call

@@ -348,6 +348,7 @@ def scaled_by_training(estimator: Any) -> Pipeline:
     array([0])
     """
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), estimator)
+    from voxprior.blocks import VoxelScaler
+
+    return make_pipeline(VoxelScaler(), estimator)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from voxprior.blocks import gram_matrix
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import ImageSpace
 from voxprior.mapping.atlas import Atlas, read_atlas
@@ -38,7 +39,7 @@ from voxprior.mapping.vicinity import Neighborhoods
 from voxprior.space import VoxelSpace
 from voxprior.validation.folds import FoldOutcome, build_result
 from voxprior.validation.intervals import interval
-from voxprior.validation.ridge import center_by_training, gram_of
+from voxprior.validation.ridge import center_by_training
 from voxprior.validation.run import Outcome
 
 __all__ = ["RegionTest", "region_test"]
@@ -308,7 +309,7 @@ def _shares(design: LocalDesign, regions: Regions, weights: Any, alpha: float) -
 def _dual(design: LocalDesign, alpha: float) -> np.ndarray:
     """Dual weights of a ridge of all scans on all voxels, one column per class beyond two."""
     labels, everything = design.labels, np.arange(len(design.X))
-    inner = center_by_training(gram_of(design.X), everything, everything[:0]).inner
+    inner = center_by_training(gram_matrix(design.X), everything, everything[:0]).inner
     width = labels.columns.shape[1] // labels.codes.shape[1]
     columns = labels.columns[:, :width].astype(float)
     penalty = alpha * np.trace(inner) / len(inner)

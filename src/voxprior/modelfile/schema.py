@@ -79,6 +79,7 @@ TRUSTED: dict[str, tuple[str, ...]] = {
         "sklearn.svm._classes.SVC",
         "voxprior.auto.classifier.AutoClassifier",
         "voxprior.auto.regressor.AutoRegressor",
+        "voxprior.blocks.scaling.VoxelScaler",
         "voxprior.decision.bayes.BayesDecision",
         "voxprior.decision.combine.CombinedClassifier",
         "voxprior.decision.calibration.IsotonicCalibrated",

@@ -21,10 +21,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from voxprior.algebra import floored_log
+from voxprior.blocks import BlockedScans, blocked, refuse_infinite
 from voxprior.errors import InputError, option
 from voxprior.labels import check_two_classes, encode, known_codes
 
@@ -50,11 +51,49 @@ class VoxelEstimator(BaseEstimator):
 
     # What scans are read as; "numeric" leaves bytes and booleans as they are.
     _scan_dtype: ClassVar[Any] = FLOATS
+    # Whether scans that do not fit into memory are read a block of voxels at a time.
+    _reads_blocks: ClassVar[bool] = False
 
-    def _new_scans(self, X: Any) -> NDArray:
+    def _checked_scans(self, X: Any, reset: bool = True, **checks: Any) -> Any:
+        """Scans (n, J) as an array, or `BlockedScans` where they do not fit into memory."""
+        X = blocked(X)
+        if not (isinstance(X, BlockedScans) and self._reads_blocks):
+            return validate_data(self, X, dtype=self._scan_dtype, reset=reset, **checks)
+        if len(X) < checks.get("ensure_min_samples", 1):
+            few = f"{checks['ensure_min_samples']} scans or more"
+            raise InputError("There are too few scans", expected=few, got=str(len(X)))
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        elif X.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"X does not fit this {type(self).__name__}",
+                expected=f"{self.n_features_in_} features, as in fit",
+                got=str(X.shape[1]),
+            )
+        if self._scan_dtype is FLOATS and X.dtype not in FLOATS:
+            X = X.as_type(np.float64)
+        if checks.get("ensure_all_finite", True):
+            refuse_infinite(X, type(self).__name__)
+        return X
+
+    def _scans_and_targets(
+        self, X: Any, y: Any, reset: bool = True, y_numeric: bool = False, **checks: Any
+    ) -> tuple[Any, NDArray]:
+        """Scans as in `_checked_scans`, and as many labels or targets."""
+        X = blocked(X)
+        if not isinstance(X, BlockedScans):
+            checks |= {"y_numeric": y_numeric, "dtype": self._scan_dtype}
+            return validate_data(self, X, y, reset=reset, **checks)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        if y.dtype.kind == "f":
+            assert_all_finite(y, estimator_name=type(self).__name__, input_name="y")
+        return self._checked_scans(X, reset, **checks), y
+
+    def _new_scans(self, X: Any) -> Any:
         """Scans to predict, with the features of those in `fit`."""
         check_is_fitted(self)
-        return validate_data(self, X, dtype=self._scan_dtype, reset=False)
+        return self._checked_scans(X, reset=False)
 
     def _to_refit(self, X: Any) -> tuple[Self, Any]:
         """A model like this one, and X in the form in which it is quickly fitted to parts."""
@@ -102,7 +141,7 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
 
     def _training_scans(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray[np.intp]]:
         """Scans (n, J) and class codes (n,) to learn from; sets `classes_`, two at least."""
-        X, y = validate_data(self, X, y, dtype=self._scan_dtype, **checks)
+        X, y = self._scans_and_targets(X, y, **checks)
         return X, self._encode(y)
 
     def _encode(self, y: Any) -> NDArray[np.intp]:
@@ -113,7 +152,7 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
     def _labeled_scans(self, X: Any, y: Any) -> tuple[NDArray, NDArray[np.intp]]:
         """Scans (n, J) and codes (n,) of labels that `fit` has seen."""
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, dtype=self._scan_dtype, reset=False)
+        X, y = self._scans_and_targets(X, y, reset=False)
         return X, self._codes(y)
 
     def _codes(self, y: Any) -> NDArray[np.intp]:

@@ -36,6 +36,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm._base import BaseLibSVM
 from sklearn.utils import get_tags
 
+from voxprior.blocks import BlockedScans
 from voxprior.errors import InputError, option
 from voxprior.registry import splitter
 from voxprior.validation.folds import make_folds
@@ -84,7 +85,7 @@ def _why_not(estimator, X, score: str | None) -> str:
     known = CLASS_SCORES if is_classifier(estimator) else NUMBER_SCORES
     if score is not None and score not in known:
         return f"the score {score!r}, which needs the decoder's own probabilities"
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "fiub":
+    if not isinstance(X, np.ndarray | BlockedScans) or X.ndim != 2 or X.dtype.kind not in "fiub":
         return "scans that are not an array of numbers"
     if steps_without_labels(estimator, X) is None:
         return "a pipeline with a step that needs labels"

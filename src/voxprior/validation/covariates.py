@@ -23,7 +23,7 @@ NeuroImage 184, 2019.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from voxprior.blocks import BlockedScans, blocked, refuse_infinite, voxel_blocks, with_columns
 from voxprior.errors import InputError, option
 from voxprior.validation.folds import make_folds
 from voxprior.validation.result import Result
@@ -144,12 +145,27 @@ def covariate_matrix(covariates) -> tuple[np.ndarray, list[str]]:
     return coding.matrix(covariates), coding.columns
 
 
-def with_covariates(X, Z) -> np.ndarray:
+def with_covariates(X, Z) -> Any:
     """Images with their covariates as the last columns, for `CovariateRemoval`."""
     check_consistent_length(X, Z)
+    X = blocked(X)
+    if isinstance(X, BlockedScans):
+        return with_columns(X if X.dtype.kind == "f" else X.as_type(float), Z)
     X = np.asarray(X)
     kind = X.dtype if X.dtype.kind == "f" else np.dtype(float)
     return np.concatenate([X.astype(kind, copy=False), np.asarray(Z, dtype=kind)], axis=1)
+
+
+class Residuals(NamedTuple):
+    """What is left of voxels without the effect of covariates, whose means were taken off."""
+
+    covariates: np.ndarray
+    coef: np.ndarray
+
+    def of(self, values: np.ndarray, columns: Any) -> np.ndarray:
+        """Values (n, some voxels) without what covariates (n, q) explain of them."""
+        fitted = self.covariates @ self.coef[:, columns]
+        return values - fitted.astype(values.dtype, copy=False)
 
 
 class CovariateRemoval(TransformerMixin, BaseEstimator):
@@ -182,7 +198,7 @@ class CovariateRemoval(TransformerMixin, BaseEstimator):
 
     def fit(self, X, y=None):
         """Estimate the coefficients on training scans."""
-        X = validate_data(self, X, dtype=(np.float64, np.float32))
+        X = self._checked(X, reset=True)
         if not 0 <= self.n_covariates < X.shape[1]:
             raise InputError(
                 f"{option('n_covariates', self.n_covariates)} cannot be used",
@@ -195,16 +211,37 @@ class CovariateRemoval(TransformerMixin, BaseEstimator):
         # Of minimal norm: a covariate that does not vary in this fold gets coefficient 0.
         inverse = np.linalg.pinv(centred) if self.n_covariates else np.zeros((0, len(X)))
         # The rows of the pseudo-inverse sum to 0, so X needs no centring.
-        self.coef_ = inverse @ X[:, :V]
+        if isinstance(X, BlockedScans):
+            blocks = voxel_blocks(len(X), V)
+            self.coef_ = np.hstack([inverse @ X[:, block] for block in blocks])
+        else:
+            self.coef_ = inverse @ X[:, :V]
         return self
+
+    def _checked(self, X, reset):
+        X = blocked(X)
+        if not isinstance(X, BlockedScans):
+            return validate_data(self, X, dtype=(np.float64, np.float32), reset=reset)
+        refuse_infinite(X, type(self).__name__)
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        elif X.shape[1] != self.n_features_in_:
+            raise InputError(
+                "X does not fit these covariates",
+                expected=f"{self.n_features_in_} columns, as in fit",
+                got=str(X.shape[1]),
+            )
+        return X
 
     def transform(self, X):
         """Residuals, with the training mean kept."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = self._checked(X, reset=False)
         V = X.shape[1] - self.n_covariates
-        fitted = (X[:, V:] - self.covariate_mean_) @ self.coef_
-        return X[:, :V] - fitted.astype(X.dtype, copy=False)
+        residuals = Residuals(X[:, V:] - self.covariate_mean_, self.coef_)
+        if isinstance(X, BlockedScans):
+            return X.changed(residuals.of, V)
+        return residuals.of(X[:, :V], slice(V))
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns that stay."""

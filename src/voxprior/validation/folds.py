@@ -20,6 +20,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
+from voxprior.blocks import BlockedScans
 from voxprior.decision.base import offer_groups
 from voxprior.errors import InputError, InputTypeError, option
 from voxprior.labels import check_two_classes, refuse_missing
@@ -258,7 +259,7 @@ def prepare_for_labels(estimator, X, groups=None) -> Any:
     """
     offers = hasattr(estimator, "prepare") and hasattr(estimator, "fit_prepared")
     # Tables go the ordinary way, by which their column names are learned and checked.
-    if not offers or not isinstance(X, np.ndarray):
+    if not offers or not isinstance(X, np.ndarray | BlockedScans):
         return None
     return clone(estimator).prepare(X, **offer_groups(estimator, groups))
 

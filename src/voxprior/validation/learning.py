@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
+from voxprior.blocks import blocked
 from voxprior.errors import InputError, InputTypeError
 from voxprior.validation.audit import Audit, Finding, audit, heed
 from voxprior.validation.folds import (
@@ -216,6 +217,7 @@ def learning_curve(
             raise InputTypeError(
                 f"{name!r} has no learning curve", expected="a classifier", got=type(model).__name__
             )
+    X = blocked(X)
     y, groups, classes = check_data(next(iter(estimators.values())), X, y, groups)
     options = {"n_repeats": n_repeats, "pool": pool, "draw": draw, "random_state": random_state}
     sizes = usable_sizes(y, groups, options) if sizes is None else list(sizes)

@@ -44,6 +44,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from voxprior.blocks import blocked
 from voxprior.errors import InputError, option
 from voxprior.validation.audit import Finding
 from voxprior.validation.batch import batch_decoder, batch_ranks, choose_test, last_step
@@ -232,6 +233,7 @@ def permutation_test(
         raise InputError(
             f"{option('n_permutations', n_permutations)} tests nothing", expected="1 or more"
         )
+    X = blocked(X)
     y, groups, classes = check_data(estimator, X, y, groups)
     test = choose_test(test, estimator, X, score)
     cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it

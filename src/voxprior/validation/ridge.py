@@ -36,6 +36,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from voxprior.blocks import gram_matrix
+
 # Eigenvalues below this part of the largest are rounding.
 NEGLIGIBLE = 1e-10
 LOG_PENALTIES = np.linspace(-6.0, 6.0, 9)
@@ -48,21 +50,6 @@ class CenteredGram(NamedTuple):
 
     inner: np.ndarray  # (k, k)
     cross: np.ndarray  # (m, k)
-
-
-def gram_of(X: Any) -> np.ndarray:
-    """XXᵀ (n, n) in float64, by blocks of columns, whatever X is.
-
-    >>> gram_of(np.array([[1, 2], [0, 3]], dtype="f4"))
-    array([[5., 6.],
-           [6., 9.]])
-    """
-    n, width = len(X), max(1, BLOCK // max(1, len(X)))
-    gram = np.zeros((n, n))
-    for start in range(0, X.shape[1], width):
-        part = np.asarray(X[:, start : start + width], dtype=float)
-        gram += part @ part.T
-    return gram
 
 
 def center_by_training(gram: np.ndarray, train: np.ndarray, test: np.ndarray) -> CenteredGram:
@@ -91,6 +78,8 @@ def ridge_operator(
     Examples
     --------
     >>> import numpy as np
+
+    from voxprior.blocks import gram_matrix
     >>> from voxprior.validation.ridge import ridge_operator
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> half = (np.array([0, 1]), np.array([2, 3]))
@@ -143,6 +132,8 @@ class EvidenceRidge:
     Examples
     --------
     >>> import numpy as np
+
+    from voxprior.blocks import gram_matrix
     >>> from voxprior.validation.ridge import EvidenceRidge
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(12, 5)), np.tile([0, 1], 6)
@@ -161,7 +152,7 @@ class EvidenceRidge:
 
     def prepare(self, X: Any) -> np.ndarray:
         """Gram matrix of all scans."""
-        return gram_of(X)
+        return gram_matrix(X)
 
     def fit_many(
         self, prepared: np.ndarray, rows: np.ndarray, Y: np.ndarray, n_classes: int = 0

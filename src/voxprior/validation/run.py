@@ -33,6 +33,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
+from voxprior.blocks import blocked, max_memory, memory_limit
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
 from voxprior.validation.audit import Finding, audit_predictions, heed
 from voxprior.validation.cluster import Shared, active_cluster, closed, cluster_results
@@ -99,10 +100,10 @@ def one_thread() -> Iterator[None]:
 
 
 def _guarded(
-    index: int, n_tasks: int, work: Callable, seed: Any, task: Any, shared: Shared
+    index: int, n_tasks: int, limit: int, work: Callable, seed: Any, task: Any, shared: Shared
 ) -> tuple:
     try:
-        with one_thread():
+        with one_thread(), max_memory(limit):
             return index, work(task, seed, *shared.arguments)
     except Exception as error:
         error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
@@ -219,7 +220,8 @@ def run_tasks(
     enough = bool(done) and stop is not None and stop()
     todo = [] if enough else [i for i in range(len(tasks)) if i not in done]
     check_jobs(n_jobs)
-    calls = [(i, len(tasks), work, seeds[i], tasks[i]) for i in todo]
+    limit = memory_limit()
+    calls = [(i, len(tasks), limit, work, seeds[i], tasks[i]) for i in todo]
     with progress_bar(progress and bool(todo), name, len(todo)) as advance:
         stream = _results(calls, Shared(shared), n_jobs)
         try:
@@ -342,7 +344,8 @@ def cross_validate(
         are kept.
     X : array-like of shape (n_samples, n_features)
         Scans; a list works too where the estimator takes one, and a square Gram matrix for
-        estimators whose tags say ``pairwise``.
+        estimators whose tags say ``pairwise``. A memory map, zarr or dask array that does not fit
+        into `voxprior.max_memory` is read a block of voxels at a time, by families that can.
     y : array-like of shape (n_samples,)
         Labels or targets.
     groups : array-like of shape (n_samples,) or None
@@ -382,6 +385,7 @@ def cross_validate(
     >>> round(float(result.scores["accuracy"].mean()), 2)
     0.96
     """
+    X = blocked(X)
     y, groups, classes = check_data(estimator, X, y, groups)
     folds, split = make_folds(estimator, X, y, groups, cv)
     if random_state is None:

@@ -23,6 +23,7 @@ from typing import Any
 import joblib
 
 from voxprior import __version__
+from voxprior.blocks import BlockedScans
 from voxprior.validation.result import plain, write_whole
 
 SUFFIX = ".journal"
@@ -34,7 +35,7 @@ def settings_digest(estimators, arrays, folds, settings: dict[str, Any]) -> str:
     Parameters
     ----------
     estimators : sequence of estimators
-    arrays : anything that joblib can hash
+    arrays : sequence of anything that joblib can hash, or BlockedScans
         Scans, labels, groups and the like.
     folds : anything that joblib can hash
         Which scans train and test.
@@ -45,7 +46,7 @@ def settings_digest(estimators, arrays, folds, settings: dict[str, Any]) -> str:
         __version__,
         *(f"{type(one).__module__}.{type(one).__qualname__}" for one in estimators),
         joblib.hash([one.get_params(deep=True) for one in estimators]),
-        joblib.hash(arrays),
+        joblib.hash([one.digest() if isinstance(one, BlockedScans) else one for one in arrays]),
         joblib.hash(folds),
         json.dumps(plain(settings), sort_keys=True),
     ]

@@ -5,20 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voxprior.models.gaussian import gram as module
+from voxprior.blocks import gram_matrix, sums
 from voxprior.models.gaussian.gram import (
     Cross,
     center_cross,
     center_gram,
     cross_gram,
-    gram_matrix,
     weight_maps,
 )
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr(sums, "BLOCK_ELEMENTS", 1)
 
 
 def test_streamed_equals_whole(rng, small_blocks):

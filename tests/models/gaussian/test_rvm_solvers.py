@@ -203,9 +203,9 @@ def test_cost_keeps_chance_columns_out(rng):
 
 
 def test_blocks_and_centring_give_the_same_basis(rng, monkeypatch):
-    from voxprior.models.gaussian import gram
+    from voxprior.blocks import sums
 
-    monkeypatch.setattr(gram, "BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr(sums, "BLOCK_ELEMENTS", 1)
     X = rng.normal(3, 1, size=(5, 700)).astype(np.float32)
     means = X.mean(axis=0, dtype=float)
     whole = np.column_stack([X.astype(float) - means, np.ones(5)])

@@ -24,10 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from voxprior.errors import InputError, option
-from voxprior.models.base import FLOATS, VoxelClassifier, check_times
+from voxprior.models.base import VoxelClassifier, check_times
 from voxprior.models.boosting.controls import Controls, control_maps, selection_frequency
 from voxprior.models.boosting.coordinate_descent import Settings
 from voxprior.models.boosting.cross_validation import choose, grid_of, inner_folds, loss_table
@@ -239,7 +239,7 @@ class SpatialBoostingClassifier(VoxelClassifier):
         groups : array-like of shape (n,), optional
             Runs or subjects that inner cross-validation must not split.
         """
-        X, y = validate_data(self, X, y, dtype=FLOATS)
+        X, y = self._scans_and_targets(X, y)
         previous = self._previous(np.unique(y))
         codes = self._encode(y)
         candidates = self._candidates(self._grid())
@@ -444,7 +444,7 @@ class SpatialBoostingClassifier(VoxelClassifier):
     def _refit(self, X: ArrayLike, y: ArrayLike) -> tuple[TrainingSet, Penalty, Settings]:
         """Return what the fit was made of, for refits with one thing changed."""
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, dtype=FLOATS, reset=False)
+        X, y = self._scans_and_targets(X, y, reset=False)
         training = self._training_set(X, self._codes(y), None)
         ((penalty, settings),) = self._candidates([(self.radius_, self.regularization_)])
         return training, penalty, settings._replace(n_iterations=self.n_iter_)

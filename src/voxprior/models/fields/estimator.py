@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from voxprior.algebra import log_softmax_rows
 from voxprior.errors import InputError, option
-from voxprior.models.base import FLOATS, VoxelClassifier, class_prior
+from voxprior.models.base import VoxelClassifier, class_prior
 from voxprior.models.fields.adaptation import (
     ADAPTATIONS,
     absorb_scans,
@@ -162,6 +162,7 @@ default="correlation"
     True
     """
 
+    _reads_blocks: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         "n_nodes": [Interval(Integral, 1, None, closed="left"), None],
         "nodes": ["array-like", None],
@@ -295,7 +296,7 @@ default="correlation"
         """
         check_parameters(vars(self))
         first = not hasattr(self, "stream_")
-        X, y = validate_data(self, X, y, dtype=FLOATS, reset=first)
+        X, y = self._scans_and_targets(X, y, reset=first)
         if first and classes is None:
             raise InputError(
                 "partial_fit cannot know the labels that are still to come",

@@ -41,6 +41,7 @@ import numpy as np
 from numba import njit
 from scipy.special import logsumexp
 
+from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.errors import InputError, option
 
 MARGINALS = ("printed", "total", "mixture", "continuous")
@@ -153,7 +154,7 @@ def correlation_score(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     >>> correlation_score(x, np.array([0, 0, 0, 1, 1, 1])).round(6)
     array([0.612372])
     """
-    count, mean, squares = _class_moments(X, codes, int(codes.max()) + 1)
+    count, mean, squares = class_moments(X, codes)
     centre = (count[:, None] * mean).sum(axis=0) / count.sum()
     between = (count[:, None] * (mean - centre) ** 2).sum(axis=0)
     total = between + squares.sum(axis=0)
@@ -211,7 +212,7 @@ def mutual_information_score(
         raise InputError(
             "The marginal is not known", expected=f"one of {MARGINALS}", got=repr(marginal)
         )
-    count, mean, squares = _class_moments(X, codes, int(codes.max()) + 1)
+    count, mean, squares = class_moments(X, codes)
     if count.min() < 2:
         raise InputError(
             "Mutual information needs a variance of every class",
@@ -265,6 +266,16 @@ def _continuous(mean, variance, n_points: int = 65):
         bar = logsumexp(log_all, axis=0) - np.log(len(mean))
         total += weight @ (own - bar)
     return total / len(mean)
+
+
+def class_moments(X: Any, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts (C,), means and sums of squared deviations (C, m) by class, in float64."""
+    n_classes = int(codes.max()) + 1
+    if not isinstance(X, BlockedScans):
+        return _class_moments(X, codes, n_classes)
+    parts = [_class_moments(X[:, s], codes, n_classes) for s in voxel_blocks(*X.shape)]
+    mean, squares = (np.hstack([part[i] for part in parts]) for i in (1, 2))
+    return parts[0][0], mean, squares
 
 
 @njit(cache=True)

@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from voxprior.blocks import BlockedScans, gram_matrix, is_on_disk
 from voxprior.errors import InputError, option
-from voxprior.models.base import FLOATS, VoxelModel
+from voxprior.models.base import VoxelModel
 from voxprior.models.gaussian.covariance import (
     KERNEL_NAMES,
     Kernel,
@@ -34,9 +35,6 @@ from voxprior.models.gaussian.gram import (
     center_cross,
     center_gram,
     cross_gram,
-    gram_matrix,
-    is_dask,
-    is_mapped,
     weight_maps,
 )
 
@@ -57,6 +55,7 @@ class GramModel(VoxelModel):
     and `copy_X`.
     """
 
+    _reads_blocks: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [str, list, tuple],
         "regions": ["array-like", None],
@@ -136,31 +135,11 @@ class GramModel(VoxelModel):
         return self._kernels()[0].name == "precomputed"
 
     def _read(self, X: Any, *, reset: bool) -> Any:
-        """Check X without converting it: dask and memory-mapped arrays stay where they are."""
-        if is_dask(X):
-            return self._read_dask(X, reset)
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=FLOATS,
-            # Voxels are checked by the Gram diagonal later, which saves a pass over them.
-            ensure_all_finite=self._precomputed,
-            ensure_min_samples=2 if reset else 1,
+        """Check X; voxels are checked by the Gram diagonal later, which saves a pass over them."""
+        few = 2 if reset else 1
+        return self._checked_scans(
+            X, reset, ensure_all_finite=self._precomputed, ensure_min_samples=few
         )
-
-    def _read_dask(self, X: Any, reset: bool) -> Any:
-        if X.ndim != 2:
-            raise InputError("X cannot be used", expected="2 dimensions", got=str(X.ndim))
-        if reset:
-            self.n_features_in_ = X.shape[1]
-        elif X.shape[1] != self.n_features_in_:
-            raise InputError(
-                f"X does not fit this {type(self).__name__}",
-                expected=f"{self.n_features_in_} features, as in fit",
-                got=str(X.shape[1]),
-            )
-        return X
 
     def _new_scans(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -181,7 +160,7 @@ class GramModel(VoxelModel):
         self.gram_scale_ = np.array([self._scale(gram) for gram in grams])
         self.gram_ = np.array([gram / scale for gram, scale in zip(grams, self.gram_scale_)])
         if not self._precomputed:
-            keep = not self.copy_X or is_dask(X) or is_mapped(X)
+            keep = not self.copy_X or isinstance(X, BlockedScans) or is_on_disk(X)
             self.X_fit_ = X if keep else X.copy()
         return self.gram_
 
@@ -263,7 +242,7 @@ class GramModel(VoxelModel):
     def _refuse_infinite(self, X: Any, norms: np.ndarray) -> None:
         if np.isfinite(norms).all():
             return
-        if not is_dask(X):
+        if not isinstance(X, BlockedScans):
             assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
         raise InputError("X contains NaN, infinity or values too large to be squared")
 

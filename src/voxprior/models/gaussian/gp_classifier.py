@@ -11,11 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from voxprior.algebra import blas_threads_for, floored_log
+from voxprior.blocks import gram_matrix
 from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.gaussian.base import GaussianProcess
 from voxprior.models.gaussian.batch import STEPS, ManyProcesses, fit_processes
 from voxprior.models.gaussian.class_processes import ClassProcesses
-from voxprior.models.gaussian.gram import gram_matrix
 from voxprior.models.gaussian.laplace import (
     BinaryPosterior,
     SoftmaxPosterior,
@@ -235,7 +235,7 @@ class GPClassifier(ClassProcesses):
 
         Parameters
         ----------
-        X : array (n, n_features), memory map or dask array; Gram matrix if precomputed
+        X : array (n, n_features), memory map, zarr or dask array; Gram matrix if precomputed
         y : array (n,)
         groups : array (n,), optional
             Runs or subjects, left out together for `left_out_log_score_` and the power of the

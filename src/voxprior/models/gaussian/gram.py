@@ -1,6 +1,6 @@
 """What sees the voxels: Gram matrices in one pass over them, and weight maps back to them.
 
-    G = Σ_b X_b X_bᵀ                      b runs over blocks of voxels
+    G = X Xᵀ                              summed over blocks of voxels, see `voxprior.blocks`
     Gc_ij  = G_ij − m_i − m_j + m̄         training scans, m_i = mean_j G_ij, m̄ = mean_i m_i
     Gc_*j  = G_*j − r_* − m_j + m̄         a new scan, r_* = mean_j G_*j
     gc_**  = g_** − 2 r_* + m̄             its squared norm
@@ -14,7 +14,7 @@ linear kernel are its weight-space view, K = X diag(ω) Xᵀ with f(x) = xᵀw, 
 
 | symbol | variable | shape |
 |---|---|---|
-| X, X_b | `X`, `part` | (n, p), (n, block) |
+| X | `X`, `part` by blocks of voxels | (n, p), (n, block) |
 | G | `gram` | (n, n) |
 | m | `means` | (n,) |
 | G_* | `Cross.gram` | (n_new, n) |
@@ -24,21 +24,20 @@ linear kernel are its weight-space view, K = X diag(ω) Xᵀ with f(x) = xᵀw, 
 | ω | `prior` | (p,) or (C, p) |
 | f | `latent` | (n, C) |
 
-Sums are float64 whatever X is; only one block is ever converted, so float32, memory-mapped and
-dask arrays are read once and never copied whole. Nothing of size p x p is formed.
+Sums are float64 whatever X is; only one block is ever converted, so float32 arrays, and scans on
+disk, are read once and never copied whole. Nothing of size p x p is formed.
 
 Reference: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006,
 chapter 2; centring as in B. Schoelkopf, A. Smola, K.-R. Mueller, Neural Computation 10 (1998)
 1299-1319; patterns as in S. Haufe et al., NeuroImage 87 (2014) 96-110.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-# Numbers in one converted block: 8 MB of float64, large enough for BLAS to run at full speed.
-BLOCK_ELEMENTS = 2**20
+from voxprior.blocks import blocked, voxel_blocks
+from voxprior.blocks.sums import all_rows, read_block, shared_gram
 
 
 class Cross(NamedTuple):
@@ -48,72 +47,13 @@ class Cross(NamedTuple):
     squared_norms: np.ndarray
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is a dask array; dask itself is only imported by those who use it."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks")
-
-
-def is_mapped(X: Any) -> bool:
-    """Whether X is, or looks into, a memory-mapped file."""
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap):
-            return True
-        X = X.base
-    return False
-
-
-def voxel_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Consecutive column slices that hold about `BLOCK_ELEMENTS` numbers of n_rows rows."""
-    width = max(256, BLOCK_ELEMENTS // max(n_rows, 1))
-    for start in range(0, n_columns, width):
-        yield slice(start, min(start + width, n_columns))
-
-
-def read_block(X: Any, block: slice, columns: np.ndarray | None = None) -> np.ndarray:
-    """One block of X (or of its selected columns) as float64."""
-    part = X[:, block] if columns is None else X[:, columns[block]]
-    return np.asarray(part, dtype=np.float64)
-
-
-def gram_matrix(X: Any, columns: np.ndarray | None = None) -> np.ndarray:
-    """X Xᵀ in float64, streamed over blocks of voxels.
-
-    Parameters
-    ----------
-    X : array of shape (n, p)
-        numpy array of any float type and order, memory map, or dask array.
-    columns : array of int, optional
-        Use these columns only (a region).
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> gram_matrix(np.array([[1.0, 2.0], [0.0, 1.0]], dtype=np.float32))
-    array([[5., 2.],
-           [2., 1.]])
-    """
-    if is_dask(X):
-        wide = _dask_rows(X, columns)
-        return np.asarray((wide @ wide.T).compute())
-    n = X.shape[0]
-    total = np.zeros((n, n))
-    for block in voxel_blocks(n, X.shape[1] if columns is None else len(columns)):
-        part = read_block(X, block, columns)
-        total += part @ part.T
-    return total
-
-
 def cross_gram(X_new: Any, X: Any, columns: np.ndarray | None = None) -> Cross:
     """X_new Xᵀ and the squared norms of the rows of X_new, streamed over blocks of voxels."""
-    if is_dask(X_new) or is_dask(X):
-        new, old = _dask_rows(X_new, columns), _dask_rows(X, columns)
-        import dask
-
-        return Cross(*map(np.asarray, dask.compute(new @ old.T, (new**2).sum(axis=1))))
+    X_new, X = blocked(X_new), blocked(X)
+    shared = shared_gram(X_new, X) if columns is None else None
+    if shared is not None:
+        new, old = all_rows(X_new), all_rows(X)
+        return Cross(shared[np.ix_(new, old)], np.diag(shared)[new])
     gram = np.zeros((X_new.shape[0], X.shape[0]))
     norms = np.zeros(X_new.shape[0])
     n_columns = X.shape[1] if columns is None else len(columns)
@@ -122,15 +62,6 @@ def cross_gram(X_new: Any, X: Any, columns: np.ndarray | None = None) -> Cross:
         gram += part @ read_block(X, block, columns).T
         norms += np.einsum("ij,ij->i", part, part)
     return Cross(gram, norms)
-
-
-def _dask_rows(X: Any, columns: np.ndarray | None) -> Any:
-    """X as a float64 dask array whose chunks split voxels only, so that partial Grams are n x n."""
-    import dask.array as da
-
-    X = da.asarray(X)
-    X = X if columns is None else X[:, columns]
-    return X.rechunk({0: -1}).astype(np.float64)
 
 
 def center_gram(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -27,10 +27,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior.algebra import blas_threads_for
+from voxprior.blocks import column_means, gram_matrix, voxel_blocks
 from voxprior.errors import InputError
 from voxprior.models.gaussian.base import LINEAR, GramModel
 from voxprior.models.gaussian.covariance import KERNEL_NAMES, Kernel, covariance, slope_at_mean
-from voxprior.models.gaussian.gram import cross_gram, gram_matrix
+from voxprior.models.gaussian.gram import cross_gram
 from voxprior.models.gaussian.rvm_em import Basis, Relevance, Targets, reestimate
 from voxprior.models.gaussian.rvm_sequential import sequential, sequential_above_tied
 from voxprior.models.gaussian.rvm_tied import tied
@@ -83,7 +84,7 @@ class RelevanceVectorMachine(GramModel):
     def _basis(self, X: Any) -> Basis:
         """Φ of the training scans."""
         if self.basis == "voxels":
-            mean = np.asarray(X.mean(axis=0, dtype=np.float64))
+            mean = column_means(X)
             self._refuse_infinite(X, mean)
             return Basis(X, mean if self.center else None)
         gram = self._fit_gram(X)
@@ -156,9 +157,9 @@ class RelevanceVectorMachine(GramModel):
                 self.column_means_ = basis.means[self.relevance_]
             return
         if not self._precomputed:
-            mean = np.asarray(X.mean(axis=0, dtype=np.float64))
+            mean = column_means(X)
             self.mean_scan_ = mean if self.center else np.zeros_like(mean)
-            self.scans_ = np.asarray(X[self.relevance_])
+            self.scans_ = X[self.relevance_]
             means = self.gram_means_[0] if self.center else np.zeros(basis.n_rows)
             self.scan_means_, self.grand_mean_ = means[self.relevance_], float(means.mean())
             self.scan_norms_ = np.diag(self.gram_[0])[self.relevance_]
@@ -168,7 +169,7 @@ class RelevanceVectorMachine(GramModel):
     def _features(self, X: Any) -> np.ndarray:
         """Relevant columns (n_new, R + 1) of new scans, ones last."""
         if self.basis == "voxels":
-            self._refuse_infinite(X, np.asarray(X.sum(axis=0, dtype=np.float64)))
+            self._refuse_infinite(X, column_means(X))
             part = np.asarray(X[:, self.relevance_], dtype=np.float64) - self.column_means_
         elif self._precomputed:
             part = self._given_columns(X) / self.gram_scale_[0]
@@ -226,6 +227,9 @@ class RelevanceVectorMachine(GramModel):
             )
         (kernel,) = self._kernels()
         slope = slope_at_mean(kernel, self.length_scale, self.scan_norms_)
-        maps = (self.coef_ * slope / self.gram_scale_[0]) @ (self.scans_ - self.mean_scan_)
+        weights, parts = self.coef_ * slope / self.gram_scale_[0], []
+        for block in voxel_blocks(*self.scans_.shape):
+            parts.append(weights @ (self.scans_[:, block] - self.mean_scan_[block]))
+        maps = np.hstack(parts)
         kind = "weight" if kernel.name == "linear" else "gradient"
         return {f"{kind}{name}": row for name, row in zip(names, maps)}

@@ -30,8 +30,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from voxprior.blocks import voxel_blocks
+from voxprior.blocks.sums import read_block
 from voxprior.models.gaussian.covariance import cholesky_factor, inverse_from_factor
-from voxprior.models.gaussian.gram import read_block, voxel_blocks
 from voxprior.models.gaussian.laplace import (
     class_precision,
     laplace,
@@ -53,7 +54,7 @@ class Basis:
 
     Parameters
     ----------
-    X : array (n, m), memory map or dask array
+    X : array (n, m), BlockedScans
     means : array (m,), optional
         Subtracted from the columns.
     bias : bool

@@ -181,6 +181,7 @@ class InverseTreeClassifier(VoxelClassifier):
         "doubt": [StrOptions({"gated"}), tuple, list, None],
         "random_state": ["random_state"],
     }
+    _reads_blocks: ClassVar[bool] = True
     # Binary voxels stay bytes: as floats a million of them would not fit.
     _scan_dtype: ClassVar[Any] = "numeric"
 

@@ -111,7 +111,9 @@ class ManySharers(NamedTuple):
             noise = inflation * len(room.within) * (1 / size).sum(axis=0)
             drawn = np.clip((found.sample - noise) / np.maximum(found.length, 1e-300), 0.05, 1.0)
             rho = np.where(lone | (found.length <= 0), 1.0, drawn)
-        along, at_reference = _products(self.prepared.scans[rows], train.reference, room.weights)
+        along, at_reference = _products(
+            np.asarray(self.prepared.scans[rows]), train.reference, room.weights
+        )
         values = rho * (along + (1 - rho) * at_reference) - 0.5 * rho**2 * found.norms
         with np.errstate(divide="ignore"):
             prior = np.log([class_prior(self.priors, n) for n in size.T])
@@ -131,7 +133,7 @@ class Train(NamedTuple):
 def training_part(scans: np.ndarray, rows: np.ndarray) -> Train:
     """Training scans relative to the first, their sums and sums of squares."""
     reference = scans[rows[0]].astype(float)
-    x, k = np.ascontiguousarray((scans[rows] - reference).T), len(rows)
+    x, k = np.ascontiguousarray((np.asarray(scans[rows]) - reference).T), len(rows)
     sums, squares = x.sum(axis=1), np.einsum("jk,jk->j", x, x)
     mean, around = reference + sums / k, squares - sums**2 / k
     centered = k * (mean @ mean) <= CENTERED * around.sum()

@@ -11,10 +11,9 @@ from scipy.special import logsumexp
 from sklearn.base import _fit_context
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from voxprior.models.base import (
-    FLOATS,
     check_times,
     class_prior,
 )
@@ -147,6 +146,7 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
     array(['task', 'rest'], dtype='<U4')
     """
 
+    _reads_blocks: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         "space": [VoxelSpace, None],
         "means": [StrOptions({"neighbors", "all", "none", *LEARNED}), "sparse matrix"],
@@ -263,7 +263,7 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
         True
         """
         self._validate_params()
-        X = validate_data(self, X, dtype=FLOATS)
+        X = self._checked_scans(X)
         groups = member_weights(self._groups(X))
         features = excerpt_features(0 if self.calibration is None else X.shape[1])
         return Prepared(X, np.ascontiguousarray(X[:, features]), groups)

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from voxprior.errors import InputError, option
-from voxprior.models.base import FLOATS, VoxelClassifier, check_two_classes
+from voxprior.models.base import VoxelClassifier, check_two_classes
 from voxprior.models.sharing.calibration import (
     Excerpt,
     excerpt_of,
@@ -92,7 +92,7 @@ class FromStatistics(VoxelClassifier):
                 expected=f"{self.classes_.tolist()}",
                 got=f"{named.tolist()}",
             )
-        X, y = validate_data(self, X, y, dtype=FLOATS, reset=first)
+        X, y = self._scans_and_targets(X, y, reset=first)
         statistics, excerpt = self._learned(X, self._codes(y))
         if not first:
             statistics = merge(self._statistics(), statistics)
@@ -105,7 +105,7 @@ class FromStatistics(VoxelClassifier):
         """Take examples out again, exactly; the result is that of a fit that never saw them."""
         refuse_without_scans(self.means)
         check_is_fitted(self, "class_count_")
-        X, y = validate_data(self, X, y, dtype=FLOATS, reset=False)
+        X, y = self._scans_and_targets(X, y, reset=False)
         statistics, excerpt = self._learned(X, self._codes(y))
         if self.calibration is not None:
             excerpt = remove_excerpt(self._excerpt(), excerpt)

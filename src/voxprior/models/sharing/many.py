@@ -22,6 +22,7 @@ class ManyLabellings(VoxelClassifier):
     )
     labels_at_once: ClassVar[int] = 1024
     most_scans_at_once: ClassVar[float] = np.inf
+    fit_many_in_memory: ClassVar[bool] = True
 
     priors: Any
 

@@ -33,6 +33,7 @@ from numba import njit, prange
 from scipy import sparse
 
 from voxprior.algebra import launch
+from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.errors import InputError, option
 from voxprior.models.sharing.calibration import Calibration, Excerpt, calibrate
 from voxprior.models.sharing.integrated import (
@@ -226,9 +227,13 @@ def log_likelihood(X: np.ndarray, theta: np.ndarray, var: np.ndarray) -> np.ndar
             expected=f"shapes (classes, {X.shape[1]})",
             got=f"{theta.shape} and {var.shape}",
         )
-    blocks = -(-theta.shape[1] // _BLOCK)
-    distance = np.empty((blocks, len(X), len(theta)))
-    log_volume = np.empty((blocks, len(theta)))
+    if isinstance(X, BlockedScans):
+        blocks = voxel_blocks(*X.shape)
+        parts = [log_likelihood(X[:, s], theta[:, s], var[:, s]) for s in blocks]
+        return np.sum(parts, axis=0)
+    n_blocks = -(-theta.shape[1] // _BLOCK)
+    distance = np.empty((n_blocks, len(X), len(theta)))
+    log_volume = np.empty((n_blocks, len(theta)))
     work = 2 * (len(X) + 1) * theta.size
     launch(_block_scores, work, X, theta, var, distance, log_volume)
     constant = -0.5 * (theta.shape[1] * np.log(2 * np.pi) + log_volume.sum(axis=0))

@@ -21,13 +21,14 @@ Reference: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pair
 computing sample variances", COMPSTAT 1982.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
 from voxprior.algebra import launch
+from voxprior.blocks import BlockedScans, blocked, voxel_blocks
 from voxprior.errors import InputError
 
 # Columns a thread handles at once: 40 float32 rows of 1024 columns stay in its second-level cache,
@@ -50,15 +51,14 @@ def class_statistics(
 
     Parameters
     ----------
-    X : numpy array, memory map or dask array of shape (n, J)
+    X : numpy array, memory map, zarr or dask array, or BlockedScans, of shape (n, J)
         float32 and float64 are read as they are; nothing of the size of ``X`` is allocated.
-        A dask array is computed one chunk at a time.
     codes : integer array of shape (n,)
         The class of each row.
     n_classes : int
         The number C of classes; a class may have no rows.
     rows : integer array of shape (m,), optional
-        Use these rows of a numpy array only; ``codes`` then has their m classes. Nothing is copied.
+        Use these rows only; ``codes`` then has their m classes. Nothing is copied.
 
     Returns
     -------
@@ -91,10 +91,22 @@ def class_statistics(
             expected=f"0 .. {n_classes - 1}",
             got=f"{codes.min()} .. {codes.max()}",
         )
-    if hasattr(X, "numblocks"):
-        return _of_dask(X, codes, n_classes)
     rows = np.arange(n) if rows is None else np.asarray(rows, dtype=np.int64)
+    X = blocked(X)
+    if isinstance(X, BlockedScans):
+        return _of_blocks(X[rows], codes, n_classes)
     return _of_array(_floating(X), rows, codes, n_classes)
+
+
+def _of_blocks(X: BlockedScans, codes: np.ndarray, n_classes: int) -> ClassStatistics:
+    """Statistics of blocks of voxels, side by side."""
+    everyone = np.arange(len(codes))
+    parts = [
+        _of_array(_floating(X[:, block]), everyone, codes, n_classes)
+        for block in voxel_blocks(*X.shape)
+    ]
+    mean = np.concatenate([part.mean for part in parts], axis=1)
+    return ClassStatistics(parts[0].count, mean, np.concatenate([p.m2 for p in parts], axis=1))
 
 
 def merge(a: ClassStatistics, b: ClassStatistics) -> ClassStatistics:
@@ -209,17 +221,3 @@ def _accumulate(X, rows, codes, count, mean, m2):
             for j in range(stop - start):
                 deviation = row[j] - centre[j]
                 squares[j] += deviation * deviation
-
-
-def _of_dask(X: Any, codes: np.ndarray, n_classes: int) -> ClassStatistics:
-    """Column by column of chunks; within one, row chunks merge. Only one chunk is in memory."""
-    rows = np.concatenate([[0], np.cumsum(X.chunks[0])])
-
-    def row_chunks(column: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for r in range(X.numblocks[0]):
-            yield X.blocks[r, column].compute(), codes[rows[r] : rows[r + 1]]
-
-    parts = [from_chunks(row_chunks(column), n_classes) for column in range(X.numblocks[1])]
-    mean = np.concatenate([part.mean for part in parts], axis=1)
-    m2 = np.concatenate([part.m2 for part in parts], axis=1)
-    return ClassStatistics(parts[0].count, mean, m2)

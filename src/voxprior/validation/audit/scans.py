@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
+from voxprior.blocks import first_columns
 from voxprior.images.findings import FEWEST_VOXELS
 from voxprior.validation.audit.finding import NotChecked
 
@@ -64,7 +65,7 @@ class AuditedScans:
             return NotChecked("the scans are not a table of numbers")
         params = self.estimator.get_params(deep=True)
         covariates = [v for name, v in params.items() if name.split("__")[-1] == "n_covariates"]
-        return matrix[:, : matrix.shape[1] - sum(covariates)]
+        return first_columns(matrix, matrix.shape[1] - sum(covariates))
 
     @cached_property
     def voxels(self) -> np.ndarray | NotChecked:
