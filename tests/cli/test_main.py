@@ -7,7 +7,7 @@ import pytest
 
 from voxprior import __version__
 
-COMMANDS = ["demo", "decode", "predict", "compare", "reproduce", "bids", "families"]
+COMMANDS = ["demo", "decode", "predict", "compare", "pack", "reproduce", "bids", "families"]
 RUN = "from voxprior.cli import main; main()"
 
 

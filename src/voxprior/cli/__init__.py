@@ -12,6 +12,7 @@ from voxprior.cli.demo import demo
 from voxprior.cli.errors import reported
 from voxprior.cli.families import families
 from voxprior.cli.map import map_
+from voxprior.cli.pack import pack
 from voxprior.cli.predict import predict
 from voxprior.cli.reproduce import reproduce
 
@@ -24,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 READ_SCANS = (decode, predict, compare, map_, bids)
-for command in (demo, decode, predict, compare, map_, reproduce, bids, families):
+for command in (demo, decode, predict, compare, map_, pack, reproduce, bids, families):
     call = with_groups(command)
     call = within_memory(call) if command in READ_SCANS else call
     app.command(command.__name__.rstrip("_"), cls=ManyValues)(reported(call))

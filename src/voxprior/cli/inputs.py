@@ -20,6 +20,8 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     """Read what the options name: trials of runs, or one map per scan."""
     from voxprior.images import load_maps
 
+    if is_packed(scans.images):
+        return _only(read_packed(scans, preparation), names(trials.conditions))
     _check_one_source(scans)
     images = paired(scans.images) if scans.surface else scans.images
     settings = preparation.settings() | {"mask": scans.mask, "mesh": mesh(scans.surface)}
@@ -31,7 +33,7 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
         data = load_maps(
             images,
             table=scans.labels,
-            label=_column(scans),
+            label=label_column(scans),
             key=scans.key,
             groups=scans.groups,
             covariates=names(scans.covariates) or None,
@@ -44,11 +46,39 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     return data
 
 
+def is_packed(images: list[str]) -> bool:
+    """Whether images are one packed study; tells it without importing what reads it."""
+    return len(images) == 1 and Path(images[0]).suffix == ".zarr"
+
+
+def read_packed(scans: Scans, preparation: Preparation) -> Dataset:
+    """Read a packed study; its own table is joined where none is given."""
+    from voxprior.images import load_maps
+
+    refuse(scans, "events", "volume_labels", because="are for runs, and a packed study holds maps")
+    if scans.labels is None:
+        refuse(scans, "key", because="need --labels")
+    elif scans.label is None:
+        scans = replace(scans, label=label_column(scans))
+    return load_maps(
+        scans.images,
+        table=scans.labels,
+        label=scans.label,
+        key=scans.key,
+        groups=scans.groups,
+        covariates=names(scans.covariates) or None,
+        unmatched=scans.unmatched,
+        **preparation.settings() | {"mask": scans.mask, "mesh": mesh(scans.surface)},
+    )
+
+
 def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
     """Read maps without labels; a table may tell their groups."""
     from voxprior.images import load_maps
 
     refuse(scans, "label", "events", "volume_labels", because="are for scans with labels")
+    if is_packed(scans.images):
+        return replace(read_packed(scans, preparation), y=None)
     if scans.labels is None:
         refuse(scans, "key", "groups", "covariates", because="need --labels")
     return load_maps(
@@ -213,7 +243,7 @@ def refuse(group: Any, *unwanted: str, because: str) -> None:
         raise ValueError(f"{told}: would have no effect; these options {because}.")
 
 
-def _column(scans: Scans) -> str:
+def label_column(scans: Scans) -> str:
     """Return the label column, where none is named the one column it can be."""
     from voxprior.images import read_table
     from voxprior.images.matching import find_column

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from voxprior.blocks import column_means
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.experiment import Experiment, whole
 from voxprior.decoder.others import curve_decoders
@@ -266,7 +267,7 @@ def mean_image(data: Dataset) -> np.ndarray | None:
     """Mean of all scans, to draw maps over; None where values are no longer those of images."""
     if data.n_times > 1 or data.standardize not in ("train", "none"):
         return None
-    return data.X.mean(axis=0, dtype=float)
+    return column_means(data.X)
 
 
 def facts(data: Dataset) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ _MODULE_OF = {
     "load_haxby": "voxprior.images.haxby",
     "load_maps": "voxprior.images.maps",
     "load_runs": "voxprior.images.runs",
+    "pack_maps": "voxprior.images.packing",
     "load_starplus": "voxprior.images.starplus",
     "read_confounds": "voxprior.images.confounds",
     "read_table": "voxprior.images.tables",

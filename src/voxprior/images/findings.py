@@ -23,9 +23,11 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.errors import InputError, option
 
 __all__ = ["FEWEST_VOXELS", "NotFiniteError", "check_finite", "listed", "refuse_most"]
@@ -71,6 +73,24 @@ def scan_scale(values: np.ndarray) -> float:
         return 0.0
     with np.errstate(over="ignore"):
         return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
+
+
+def scan_scales(X: Any) -> list[float]:
+    """`scan_scale` of every scan (n, V).
+
+    >>> scan_scales(np.array([[3.0, 4.0] * 50, [1.0, 1.0] * 50]))[1]
+    0.0
+    """
+    if not isinstance(X, BlockedScans):
+        return [scan_scale(x) for x in X]
+    squares, low, high = np.zeros(len(X)), np.full(len(X), np.inf), np.full(len(X), -np.inf)
+    for block in voxel_blocks(*X.shape):
+        part = X[:, block]
+        squares += np.square(part, dtype=np.float64).sum(axis=1)
+        low, high = np.minimum(low, part.min(axis=1)), np.maximum(high, part.max(axis=1))
+    if X.shape[1] < FEWEST_VOXELS:
+        return [np.nan] * len(X)
+    return np.where(low == high, 0.0, np.sqrt(squares / X.shape[1])).tolist()
 
 
 def scan_findings(scales: Iterable[float], names: Sequence[str] = (), what: str = "scans") -> Found:

@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import masks, surfaces, volumes
 from voxprior.images.cleaning import Cleaning, check_settings, clean_run, standardize, statistics
-from voxprior.images.findings import scan_findings, scan_scale, volume_names, warn_of_constant
+from voxprior.images.findings import (
+    scan_findings,
+    scan_scale,
+    scan_scales,
+    volume_names,
+    warn_of_constant,
+)
 from voxprior.images.preparation import center_by_group, divide_by_means, warn_of_alone
 from voxprior.images.sources import Source, find_sources, n_volumes
 from voxprior.images.surfaces import is_surface
@@ -230,10 +237,18 @@ class ImageSpace:
             )
         X, findings = self.read_all(sources, groups if self.by_run and runs is None else runs, rest)
         names = [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
-        warn_of_constant(findings if self.by_run else scan_findings(map(scan_scale, X), names))
-        if self.standardize == "group":
-            X = self._centered(X, self.groups_of(sources) if groups is None else groups)
-        return X, findings
+        if self.by_run:
+            warn_of_constant(findings)
+            return X, findings
+        groups = self.groups_of(sources) if groups is None else groups
+        return replace(self, scale="none").prepare_new(X, names, groups), findings
+
+    def prepare_new(self, X: Any, names: Sequence[str], groups: Any = None) -> Any:
+        """Do to new scans (n, V) what was done to those in training, and warn of constant ones."""
+        if self.scale == "global":
+            X = divide_by_means(X, names)
+        warn_of_constant(scan_findings(scan_scales(X), names))
+        return self._centered(X, groups) if self.standardize == "group" else X
 
     def groups_of(self, sources: Sequence[Source]) -> np.ndarray | None:
         """Group of each new row where none are given: a 4-D image is one; None for 3-D images."""
@@ -416,7 +431,9 @@ def _check_center(center: Any, space: VoxelSpace) -> None:
 
 def warn_constant(rows: np.ndarray, name: str) -> np.ndarray:
     """Mark the voxels that never change over these rows, and warn if there are any."""
-    constant = (rows == rows[0]).all(axis=0)
+    blocks = voxel_blocks(*rows.shape) if isinstance(rows, BlockedScans) else [slice(None)]
+    parts = (rows[:, block] for block in blocks)
+    constant = np.concatenate([(part == part[0]).all(axis=0) for part in parts])
     if constant.any():
         warnings.warn(
             InputWarning(

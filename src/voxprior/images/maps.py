@@ -18,44 +18,32 @@ for voxelwise magnetic resonance image analysis, KDD 2005.
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from voxprior.errors import InputError, InputWarning, in_python, option
+from voxprior.errors import InputError, option
 from voxprior.images.dataset import Dataset
-from voxprior.images.findings import scan_findings, scan_scale, volume_names
+from voxprior.images.findings import scan_findings, scan_scale, scan_scales
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace, warn_constant
-from voxprior.images.matching import find_column
+from voxprior.images.labelling import (
+    FoundLabels,
+    LabeledMaps,
+    check_labels,
+    find_labels,
+    labeled_by_hand,
+    labeled_by_table,
+    subjects_together,
+)
+from voxprior.images.packed import PackedMaps, is_packed, open_packed, refuse_reading_settings
 from voxprior.images.preparation import prepare_scans
-from voxprior.images.sources import Source, find_sources, n_volumes, single_volumes, stem
-from voxprior.images.tables import check_join, join_table, repeated_subject
-from voxprior.images.trials import RUN_COLUMNS
-from voxprior.labels import refuse_missing
+from voxprior.images.sources import Source, find_sources, n_volumes
 
 __all__ = ["load_differences", "load_maps"]
 
 SIGNS = {"t1-t2": 1.0, "t2-t1": -1.0}
-
-
-class LabeledMaps(NamedTuple):
-    """Images that have a label, with labels, covariates, groups, and what was left out.
-
-    `columns` are the rows of the table; `files` says which image a volume is of.
-    """
-
-    sources: list[Source]
-    y: np.ndarray | None
-    covariates: pd.DataFrame | None
-    groups: np.ndarray | None
-    dropped: tuple[str, ...] = ()
-    columns: pd.DataFrame | None = None
-    files: np.ndarray | None = None
 
 
 def load_maps(
@@ -75,7 +63,7 @@ def load_maps(
 
     Parameters
     ----------
-    maps : path, glob, image, SurfaceImage or list of these
+    maps : path, glob, image, SurfaceImage or list of these, or a packed study
         All 3-D, or all 4-D; each volume of a 4-D image is a sample, and the image their run unless
         `groups` says otherwise.
     y : sequence, optional
@@ -112,44 +100,37 @@ def load_maps(
     Dataset(4 samples, 18 voxels, labels control: 2, patient: 2)
     """
     check_fitting(images, settings)
-    _check_labels(y, table, label, covariates, groups, unmatched)
-    sources = find_sources(maps, settings.get("mesh"))
-    counts = [n_volumes(source.load()) for source in sources]
-    if table is None:
-        found = _labeled_by_hand(sources, counts, y, covariates, groups)
+    labels: dict[str, Any] = {"table": table, "label": label, "key": key, "covariates": covariates}
+    labels |= {"groups": groups, "unmatched": unmatched, "new": images is not None}
+    if is_packed(maps):
+        packed = open_packed(maps)
+        found = _packed_labels(packed, y, labels)
+        read = _read_packed(packed, found, images, settings)
     else:
-        several = counts if max(counts) > 1 else None
-        join = {"label": label, "key": key, "unmatched": unmatched, "volumes": several}
-        found = _labeled_by_table(sources, table, covariates, groups, join)
-    if images is None:  # to learn from; new scans may be of no group
-        for name, values in (("y", found.y), ("groups", found.groups)):
-            if values is not None:
-                refuse_missing(name, values)
-    given = images is not None or found.groups is not None
-    by, said, decided = (found.groups, (), ()) if given else _default_groups(found)
-    by = found.files if by is None else by
-    names = _names(sources, counts) if table is None else [source.name for source in found.sources]
-    if images is not None:
-        X, findings = images.read_new(found.sources, groups=by)
-        maps = ReadMaps(images, X, tuple(findings), ())
-    else:
-        maps = _read_to_learn(found, by, names, settings)
-    if not maps.images.by_run and len(maps.X) > 1:
-        warn_constant(maps.X, f"{len(maps.X)} maps, {found.sources[0].name} the first")
+        sources = find_sources(maps, settings.get("mesh"))
+        counts = [n_volumes(source.load()) for source in sources]
+        found = find_labels(sources, counts, y, **labels)
+        if images is None:
+            read = _read_to_learn(found, settings)
+        else:
+            X, findings = images.read_new(found.maps.sources, groups=found.groups)
+            read = ReadMaps(images, X, tuple(findings), ())
+    if not read.images.by_run and len(read.X) > 1:
+        warn_constant(read.X, f"{len(read.X)} maps, {found.names[0]} the first")
     return Dataset(
-        X=maps.X,
-        y=found.y,
-        space=maps.images.space,
-        groups=by,
-        covariates=found.covariates,
-        names=tuple(names),
-        images=maps.images,
-        standardize=maps.images.standardize,
-        dropped=found.dropped,
-        notes=(*maps.images.notes, *said),
-        findings=maps.findings,
-        decisions=(*decided, *maps.decisions),
-        columns=found.columns,
+        X=read.X,
+        y=found.maps.y,
+        space=read.images.space,
+        groups=found.groups,
+        covariates=found.maps.covariates,
+        names=tuple(found.names),
+        images=read.images,
+        standardize=read.images.standardize,
+        dropped=found.maps.dropped,
+        notes=(*read.images.notes, *found.said),
+        findings=read.findings,
+        decisions=(*found.decided, *read.decisions),
+        columns=found.maps.columns,
     )
 
 
@@ -162,157 +143,103 @@ class ReadMaps(NamedTuple):
     decisions: tuple[str, ...]
 
 
-def _read_to_learn(
-    found: LabeledMaps, groups: np.ndarray | None, names: Sequence[str], settings: dict[str, Any]
-) -> ReadMaps:
+def _read_to_learn(found: FoundLabels, settings: dict[str, Any]) -> ReadMaps:
     """Read maps to learn from: find the mask, then what else is done to every map."""
-    mode, scale = settings.get("standardize", "auto"), settings.get("scale", "auto")
     given = {"mask": "data"} if settings.get("mask") is None else {}  # betas are not an EPI run
-    if mode == "auto" and found.groups is not None:
+    if settings.get("standardize", "auto") == "auto" and found.maps.groups is not None:
         given["standardize"] = "train"  # volumes whose groups are given are maps, not a run
-    images = fit_image_space(found.sources, **settings | given)
-    runs = found.groups if images.by_run else None
+    images, sources = fit_image_space(found.maps.sources, **settings | given), found.maps.sources
+    runs = found.maps.groups if images.by_run else None
     images, (X, findings) = read_where_finite(
-        lambda images: images.read_all(found.sources, runs), images, found.sources
+        lambda images: images.read_all(sources, runs), images, sources
     )
     if images.by_run:
         return ReadMaps(images, X, tuple(findings), ())
-    scales = [scan_scale(x) for x in X]
+    return _prepared(ReadMaps(images, X, tuple(findings), ()), found, settings)
+
+
+def _prepared(read: ReadMaps, found: FoundLabels, settings: dict[str, Any]) -> ReadMaps:
+    """Divide maps by their means and centre them by group, where settings or rules say so."""
+    mode, scale = settings.get("standardize", "auto"), settings.get("scale", "auto")
+    images, findings, scales = read.images, read.findings, scan_scales(read.X)
     done = prepare_scans(
-        X,
-        found.y,
-        groups,
-        scale="none" if scale == "global" else scale,  # which was done in reading
+        read.X,
+        found.maps.y,
+        found.groups,
+        # What was asked for was done in reading.
+        scale="none" if images.scale == "global" else scale,
         standardize=mode if mode in ("auto", "group") else "none",
-        names=names,
+        names=found.names,
     )
     if done.scale == "global":
         images = replace(images, scale="global")
     if done.standardize == "group":
         images = replace(images, standardize="group", center=done.center)
-        findings += scan_findings(scales, names)  # of which centred maps show nothing any more
-    return ReadMaps(images, done.X, tuple(findings), done.decisions)
+        # Centred maps show nothing of it any more.
+        findings = (*findings, *scan_findings(scales, found.names))
+    return ReadMaps(images, done.X, findings, done.decisions)
 
 
-def _names(sources: Sequence[Source], counts: Sequence[int]) -> list[str]:
-    return [name for s, n in zip(sources, counts) for name in volume_names(s.name, n)]
+# ---------------------------------------------------------------- a packed study
 
 
-Told = tuple[str, ...]
-
-
-def _default_groups(found: LabeledMaps) -> tuple[np.ndarray | None, Told, Told]:
-    """Groups where none are given, a word about it, and a decision: subjects, else runs."""
-    if found.columns is None and found.files is not None:
-        return found.files, (), ()
-    groups, said = _subjects_together(found)
-    column = None if groups is not None else _run_column(found)
-    if column is None or found.columns is None:
-        return groups, said, ()
-    decided = f"Scans were grouped by the column {column!r}."
-    return found.columns[column].to_numpy(), (), (decided,)
-
-
-def _run_column(found: LabeledMaps) -> str | None:
-    """Column that names the run of every scan, where there is one that is nothing else too."""
-    table = pd.DataFrame() if found.columns is None else found.columns
-    runs = [c for c in (find_column(table, name) for name in RUN_COLUMNS) if c is not None]
-    if len(runs) != 1 or table[runs[0]].isna().any():
-        return None
-    used = found.covariates is not None and runs[0] in found.covariates
-    decoded = found.y is not None and (found.y.astype(str) == table[runs[0]].astype(str)).all()
-    parts = 1 < table[runs[0]].nunique() < len(table)
-    return runs[0] if parts and not used and not decoded else None
-
-
-def _subjects_together(found: LabeledMaps) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Groups that keep the maps of a subject together, and a word about it."""
-    repeated = repeated_subject([s.name for s in found.sources], found.columns, found.y)
-    if repeated is None:
-        return None, ()
-    name, groups = repeated
-    said = (
-        f"maps of one subject are kept together ({name}: {len(set(groups))} subjects, "
-        f"{len(groups)} maps), as nothing else was given as {option('groups')}"
-    )
-    warnings.warn(InputWarning(said[0].upper() + said[1:]), stacklevel=4)
-    return groups, (in_python(said),)
-
-
-def _check_labels(
-    y: Any, table: Any, label: str | None, covariates: Any, groups: Any, unmatched: str
-) -> None:
-    """Refuse parameters that contradict each other, before anything is read."""
-    if table is None:
-        if label is not None or isinstance(groups, str):
-            named = "label" if label is not None else "groups"
-            raise InputError(
-                f"{option(named)} names a column of a table, and there is none",
-                remedy=f"Give {option('table')} too",
-            )
-        check_join(None, None, unmatched)
-        return
-    if y is not None:
+def _packed_labels(packed: PackedMaps, y: Any, labels: dict[str, Any]) -> FoundLabels:
+    """What a store says of its scans; another table, or labels one by one, come before that."""
+    sources = packed.sources
+    if y is not None or labels["table"] is not None or packed.table is None:
+        found = find_labels(sources, [1] * len(sources), y, **labels)
+        kept = [source.item for source in found.maps.sources]
+        if labels["groups"] is not None or packed.groups is None:
+            return found
+        return found._replace(groups=packed.groups[kept])
+    table, label, by = packed.table, labels["label"] or packed.label, labels["groups"]
+    given = labels["covariates"]
+    columns = packed.covariates if given is None else given
+    columns = [columns] if isinstance(columns, str) else list(columns)
+    named = [label] * (label is not None) + columns + [by] * isinstance(by, str)
+    unknown = [name for name in named if name not in table]
+    if unknown:
         raise InputError(
-            f"Labels are given twice, as y and by {option('table')}",
-            remedy="Give one of them",
+            f"{packed.path}: has no column {unknown[0]!r}",
+            expected=f"one of {', '.join(map(str, table))}",
         )
-    check_join(label, covariates, unmatched)
+    groups = table[by].to_numpy() if isinstance(by, str) else by
+    groups = packed.groups if groups is None else np.asarray(groups)
+    maps = LabeledMaps(
+        sources,
+        None if label is None else np.array(table[label].tolist()),
+        table[columns] if columns else None,
+        groups,
+        tuple(packed.said["dropped"]),
+        table,
+    )
+    said, decided = (tuple(packed.said[name]) for name in ("notes", "decisions"))
+    return FoundLabels(maps, packed.names, groups, said, decided)
 
 
-def _labeled_by_hand(
-    sources: list[Source], counts: Sequence[int], y: Any, covariates: Any, groups: Any
-) -> LabeledMaps:
-    """Give every image, or every volume of 4-D images, the label at its place."""
-    names = _names(sources, counts)
-    y = None if y is None else np.asarray(y)
-    frame = None if covariates is None else pd.DataFrame(covariates).reset_index(drop=True)
-    groups = None if groups is None else np.asarray(groups)
-    check_join(None, () if frame is None else frame.columns)
-    for what, values in (("labels", y), ("covariates", frame), ("groups", groups)):
-        _check_length(what, values, names)
-    return LabeledMaps(sources, y, frame, groups, files=_groups_of_files(sources, counts))
+def _read_packed(
+    packed: PackedMaps, found: FoundLabels, images: ImageSpace | None, settings: dict[str, Any]
+) -> ReadMaps:
+    """Scans of a store, prepared to learn from, or as those that a fitted space has learned from.
 
-
-def _labeled_by_table(
-    sources: list[Source], table: Any, covariates: Any, groups: Any, join: dict[str, Any]
-) -> LabeledMaps:
-    """Give every image, or every volume of 4-D images, its row in a table."""
-    columns = [covariates] if isinstance(covariates, str) else list(covariates or ())
-    extra = [groups] if isinstance(groups, str) else []
-    volumes = join.get("volumes")
-    files = [source.name for source in sources]
-    joined = join_table(files, table, covariates=columns + extra, **join)
-    by_file = None if volumes is None else _groups_of_files(sources, volumes)
-    if volumes is not None:
-        sources = [volume for source in sources for volume in single_volumes(source)]
-    by = joined.table[groups].to_numpy() if isinstance(groups, str) else groups
-    if by is not None and not extra:
-        _check_length("groups", by, [source.name for source in sources])
-        by = np.asarray(by)[joined.positions]
-    frame = joined.covariates[columns] if columns and joined.covariates is not None else None
-    chosen = [sources[p] for p in joined.positions]
-    by_file = None if by_file is None else by_file[joined.positions]
-    return LabeledMaps(chosen, joined.y, frame, by, joined.dropped, joined.table, by_file)
-
-
-def _groups_of_files(sources: Sequence[Source], counts: Sequence[int]) -> np.ndarray | None:
-    """Name the image that each volume is of, where several images have several volumes."""
-    if max(counts) == 1 or len(sources) == 1:
-        return None
-    stems = [stem(source.name) for source in sources]
-    unique = len(set(stems)) == len(stems)
-    return np.repeat(np.array(stems) if unique else np.arange(len(stems)), counts)
-
-
-def _check_length(what: str, values: Any, names: Sequence[str]) -> None:
-    if values is None or len(values) == len(names):
-        return
-    if len(values) < len(names):
-        told = f"images without {what}, from {names[len(values)]} on"
-    else:
-        told = f"{what} without images"
-    raise InputError(f"{len(names)} images but {len(values)} {what}: {told}")
+    Reading decided the mask and smoothing; what is done to whole scans is decided here.
+    """
+    X = packed.read(np.array([source.item for source in found.maps.sources]))
+    if images is None:
+        refuse_reading_settings(packed, settings)
+        mode = "none" if settings.get("standardize") == "none" else "train"
+        read = ReadMaps(replace(packed.images, standardize=mode), X, (), ())
+        return _prepared(read, found, settings)
+    for what in ("space", "smoothing_fwhm"):
+        own, wanted = getattr(packed.images, what), getattr(images, what)
+        if own != wanted:
+            raise InputError(
+                f"{packed.path}: is of another study than the decoder",
+                expected=f"{wanted!r}",
+                got=f"{own!r}",
+                remedy="Pack these images with the mask and smoothing of that study",
+            )
+    return ReadMaps(images, images.prepare_new(X, found.names, found.groups), (), ())
 
 
 # ---------------------------------------------------------------- differences of two time points
@@ -370,15 +297,15 @@ def load_differences(
             f"{option('sign', sign)} is not a choice", expected=f"one of {', '.join(SIGNS)}"
         )
     check_fitting(images, settings)
-    _check_labels(y, table, label, covariates, groups, unmatched)
+    check_labels(y, table, label, covariates, groups, unmatched)
     mesh = settings.get("mesh")
     pairs = _pairs(find_sources(first, mesh), find_sources(second, mesh))
     sources = [before for before, _ in pairs]
     if table is None:
-        found = _labeled_by_hand(sources, [1] * len(sources), y, covariates, groups)
+        found = labeled_by_hand(sources, [1] * len(sources), y, covariates, groups)
     else:
         join = {"label": label, "key": key, "unmatched": unmatched}
-        found = _labeled_by_table(sources, table, covariates, groups, join)
+        found = labeled_by_table(sources, table, covariates, groups, join)
     kept = {source.name: position for position, source in enumerate(found.sources)}
     pairs = [pair for pair in pairs if pair[0].name in kept]
     everything = [source for pair in pairs for source in pair]
@@ -392,7 +319,7 @@ def load_differences(
         settings = {"standardize": "none" if binary else "train"} | settings
         images = fit_image_space(everything, **settings)
         images, (X, scales) = read_where_finite(read, images, everything)
-    groups, said = (found.groups, ()) if found.groups is not None else _subjects_together(found)
+    groups, said = (found.groups, ()) if found.groups is not None else subjects_together(found)
     state = f"state 1 iff {sign.replace('-', ' - ')} > 0" if binary else f"difference {sign}"
     return Dataset(
         X=X,

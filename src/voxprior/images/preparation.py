@@ -29,6 +29,7 @@ from sklearn.feature_selection import f_classif, f_regression
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from voxprior.blocks import BlockedScans, column_means
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images.rules import VOXELS_AT_ONCE, gain_rule, group_rule, scan_means
 from voxprior.labels import kind_of
@@ -77,10 +78,39 @@ def divide_by_means(X: np.ndarray, names: Sequence[str] = ()) -> np.ndarray:
             expected="a mean above 0",
             remedy=f"Set {option('scale', 'none')}, or leave the scan out",
         )
+    if isinstance(X, BlockedScans):
+        return X.changed(Division(means).of)
     out = np.empty(X.shape, dtype=X.dtype)
     for row, values, mean in zip(out, X, means):
         np.divide(values, mean, out=row, casting="same_kind")
     return out
+
+
+class Division(NamedTuple):
+    """Division of every scan by its mean (n,)."""
+
+    means: np.ndarray
+
+    def of(self, values: np.ndarray, voxels: Any) -> np.ndarray:
+        """All scans at some voxels, divided."""
+        return np.divide(values, self.means[:, None]).astype(values.dtype, copy=False)
+
+
+class Centering(NamedTuple):
+    """Rows of each group of two scans or more, which scans have none, and the mean for these."""
+
+    groups: list[np.ndarray]
+    alone: np.ndarray
+    center: np.ndarray
+
+    def of(self, values: np.ndarray, voxels: Any) -> np.ndarray:
+        """All scans at some voxels, without the means of their groups."""
+        out = np.empty_like(values)
+        for rows in self.groups:
+            part = values[rows].astype(np.float64)
+            out[rows] = part - part.mean(axis=0)
+        out[self.alone] = values[self.alone] - self.center[voxels]
+        return out
 
 
 class Centered(NamedTuple):
@@ -106,14 +136,14 @@ def center_by_group(X: np.ndarray, groups: Any, center: np.ndarray) -> Centered:
     codes = _codes(groups, len(X))
     counts = np.bincount(codes[codes >= 0], minlength=1)
     alone = (codes < 0) | (counts[codes] < 2)
-    out = np.empty(X.shape, dtype=X.dtype)
     parts = [np.flatnonzero((codes == g) & ~alone) for g in np.unique(codes[~alone])]
+    centering = Centering(parts, alone, np.broadcast_to(center, X.shape[1]))
+    if isinstance(X, BlockedScans):
+        return Centered(X.changed(centering.of), alone)
+    out = np.empty(X.shape, dtype=X.dtype)
     for start in range(0, X.shape[1], VOXELS_AT_ONCE):
         voxels = slice(start, start + VOXELS_AT_ONCE)
-        for rows in parts:
-            values = X[rows, voxels].astype(np.float64)
-            out[rows, voxels] = values - values.mean(axis=0)
-        out[alone, voxels] = X[alone, voxels] - center[voxels]
+        out[:, voxels] = centering.of(X[:, voxels], voxels)
     return Centered(out, alone)
 
 
@@ -193,7 +223,7 @@ def prepare_scans(
         standardize = "group" if by_group.center else "none"
         if groups is not None:
             decisions.append(by_group.reason)
-    center = X.mean(axis=0, dtype=np.float64)
+    center = column_means(X)
     if standardize == "group":
         X = _centered_to_learn(X, groups, center)
     return PreparedScans(X, scale, standardize, center, tuple(decisions))

@@ -44,6 +44,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from voxprior.blocks import BlockedScans
 from voxprior.labels import kind_of
 
 __all__ = ["GainRule", "GroupRule", "gain_rule", "group_ratio", "group_rule", "scan_means"]
@@ -84,7 +85,9 @@ def _parts(X: np.ndarray) -> Iterator[np.ndarray]:
 
 def scan_means(X: np.ndarray) -> np.ndarray:
     """Mean of every scan over its voxels, (n,), accumulated in float64."""
-    return np.asarray(X).mean(axis=1, dtype=np.float64)
+    if not isinstance(X, BlockedScans):
+        return np.asarray(X).mean(axis=1, dtype=np.float64)
+    return np.sum([part.sum(axis=1) for part in _parts(X)], axis=0) / X.shape[1]
 
 
 def gain_rule(X: np.ndarray) -> GainRule:

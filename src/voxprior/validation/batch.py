@@ -55,7 +55,8 @@ NUMBER_SCORES = ("r2", "mae")
 def choose_test(test: str, estimator: Any, X: Any, score: str | None) -> str:
     """Make "auto" definite, and refuse what cannot be done.
 
-    * "batch" for a family that can fit many labellings at once, up to its number of scans;
+    * "batch" for a family that can fit many labellings at once, up to its number of scans, if
+      these are in memory or it needs no more than blocks of voxels (no ``fit_many_in_memory``);
     * "fast", a ridge decoder by evidence, for other linear models and kernel machines;
     * "refit" for all else: searches, scores of probabilities, families that prepare scans.
     """
@@ -65,7 +66,8 @@ def choose_test(test: str, estimator: Any, X: Any, score: str | None) -> str:
     if test == "auto":
         if reason or isinstance(estimator, GridSearchCV | RandomizedSearchCV):
             return "refit"
-        if offers_many(model):
+        needs_memory = getattr(model, "fit_many_in_memory", False)
+        if offers_many(model) and not (needs_memory and isinstance(X, BlockedScans)):
             return "batch" if len(X) <= model.most_scans_at_once else "fast"
         prepares = hasattr(model, "fit_prepared")
         return "fast" if reads_gram(model) and not prepares else "refit"

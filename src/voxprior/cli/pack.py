@@ -1,0 +1,68 @@
+"""``voxprior pack``: images and a table in; one store out, which every command reads at once."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from voxprior.cli.arguments import names
+from voxprior.cli.inputs import label_column, mesh, paired, refuse
+from voxprior.cli.options import Json, Scans
+
+
+def pack(
+    scans: Scans,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Store to write, NAME.zarr.")],
+    smoothing: Annotated[float | None, typer.Option(help="Smoothing, FWHM in millimetres.")] = None,
+    resample: Annotated[
+        bool, typer.Option("--resample", help="Resample images that are on another grid.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    r"""Pack images, mask, labels, groups and covariates into one compressed store.
+
+    Other commands take the store in place of the images, and start at once. Its parts have
+    checksums. A run that is stopped goes on with the same command.
+
+        voxprior pack maps/*.nii.gz --labels participants.tsv --label group \
+            --covariates age,sex --out study.zarr
+
+        voxprior decode study.zarr --out decoded
+    """
+    from voxprior.images import pack_maps
+    from voxprior.images.packed import open_packed
+    from voxprior.output.lock import exclusive
+    from voxprior.validation.run import progress_bar
+
+    refuse(scans, "events", "volume_labels", because="are for runs; maps can be packed")
+    if scans.labels is None:
+        refuse(scans, "label", "key", "groups", "covariates", because="need --labels")
+    else:
+        scans = replace(scans, label=label_column(scans))
+    out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(out.with_name(f".{out.name}.lock"), out):
+        pack_maps(
+            paired(scans.images) if scans.surface else scans.images,
+            out,
+            table=scans.labels,
+            label=scans.label,
+            key=scans.key,
+            groups=scans.groups,
+            covariates=names(scans.covariates) or None,
+            unmatched=scans.unmatched,
+            progress=lambda name, total: progress_bar(True, name, total),
+            mask=scans.mask,
+            mesh=mesh(scans.surface),
+            smoothing_fwhm=smoothing,
+            resample=resample,
+        )
+    packed = open_packed(out)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    n, n_voxels = packed.scans.shape
+    if as_json:
+        print(json.dumps({"store": str(out), "scans": n, "voxels": n_voxels, "bytes": size}))
+    else:
+        print(f"{n} scans of {n_voxels} voxels, {size / 1e6:.3g} MB: {out}")

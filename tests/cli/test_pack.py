@@ -1,0 +1,65 @@
+"""`voxprior pack`, and other commands on what it wrote."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.conftest import SHAPE, save
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Sixteen maps in four runs; dogs are above cats in the first slab."""
+    rng, rows = np.random.default_rng(0), []
+    for i in range(16):
+        values = rng.normal(size=SHAPE) + 9
+        values[0] += 3.0 * (i % 2)
+        save(values.astype("f4"), tmp_path / "maps" / f"s{i:02}.nii.gz")
+        rows.append({"file": f"s{i:02}", "label": ["cat", "dog"][i % 2], "run": f"r{i // 4}"})
+    pd.DataFrame(rows).to_csv(tmp_path / "labels.tsv", sep="\t", index=False)
+    return tmp_path
+
+
+def pack(study, *more):
+    images = sorted((study / "maps").iterdir())
+    labels = ["--labels", study / "labels.tsv", "--groups", "run"]
+    return ["pack", *images, *labels, "--out", study / "study.zarr", *more]
+
+
+def test_commands_take_the_store(run, run_json, refused, study):
+    packed = run_json(*pack(study))
+    assert (packed["scans"], packed["voxels"]) == (16, np.prod(SHAPE))
+    assert not (study / ".study.zarr.lock").exists()
+    store = study / "study.zarr"
+    assert "holds 16 packed scans already" in refused(*pack(study))
+    decoded = run_json("decode", store, "--out", study / "a", "--no-stock", "--max-memory", "9GB")
+    images = pack(study)[1:-2]
+    same = run_json("decode", *images, "--out", study / "b", "--no-stock")
+    assert decoded["scores"] == same["scores"]
+    model = study / "a" / "model.skops"
+    assert len(run_json("predict", model, store)) == 16
+    assert run_json("map", store, "--out", study / "c", "--permutations", 20)["clusters"]
+    given = ["--labels", study / "labels.tsv", "--conditions", "cat,dog"]
+    compared = ["compare", store, *given, "--models", "gp", "--repeats", 0]
+    assert run(*compared, "--out", study / "d").exit_code == 0
+
+
+def test_what_is_refused(refused, study):
+    told = refused(*pack(study), "--events", study / "labels.tsv")
+    assert "--events: would have no effect" in told
+    told = refused("pack", study / "maps" / "s00.nii.gz", "--label", "x", "--out", study / "a.zarr")
+    assert "--label: would have no effect; these options need --labels" in told
+    assert "ends in .zarr" in refused(*pack(study)[:-1], study / "study")
+    empty = study / "empty.zarr"
+    empty.mkdir()
+    assert "is no packed study" in refused("decode", empty, "--out", study / "o")
+    told = refused("decode", empty, "--key", "file", "--out", study / "o")
+    assert "--key: would have no effect" in told
+    assert "is not a size" in refused("decode", empty, "--out", study / "o", "--max-memory", "x")
+
+
+def test_text_for_people(run, study):
+    done = run(*pack(study))
+    assert done.exit_code == 0, done.output
+    assert "16 scans of" in done.output
+    one_sample = ["map", study / "study.zarr", "--one-sample", "--despite-floor"]
+    assert run(*one_sample, "--out", study / "m").exit_code == 0

@@ -1,0 +1,290 @@
+"""Packed studies against the images they were packed from, and what is wrong with damaged ones."""
+
+import builtins
+import json
+import shutil
+
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+
+from voxprior import Decoder, max_memory
+from voxprior.blocks import BlockedScans
+from voxprior.errors import InputError
+from voxprior.images import load_maps, pack_maps, packing
+
+N = 12
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A folder of maps with two voxels outside the mask, and their table."""
+    folder, rng = tmp_path_factory.mktemp("study"), np.random.default_rng(0)
+    y, runs = np.tile(["cat", "dog"], 6), np.repeat([1, 2, 3], 4)
+    for i in range(N):
+        values = 5 + rng.normal(size=(5, 5, 4))
+        values[:2] += 2 * (y[i] == "dog")
+        values[0, 0, :2] = 0
+        nibabel.save(nibabel.Nifti1Image(values.astype("f4"), np.diag([2, 2, 3, 1.0])),
+                     folder / f"scan{i:02}.nii.gz")  # fmt: skip
+    table = pd.DataFrame({"file": [f"scan{i:02}" for i in range(N)], "animal": y, "run": runs})
+    table["age"] = rng.normal(50, 9, N)
+    table["note"] = [None, *"abcdefghijk"]
+    table.to_csv(folder / "labels.tsv", sep="\t", index=False)
+    return folder
+
+
+LABELS = {"label": "animal", "groups": "run", "covariates": ["age"]}
+
+
+@pytest.fixture(scope="module")
+def store(study, tmp_path_factory):
+    out = tmp_path_factory.mktemp("packed") / "study.zarr"
+    return pack_maps(f"{study}/*.nii.gz", out, table=study / "labels.tsv", **LABELS)
+
+
+@pytest.fixture
+def copy(store, tmp_path):
+    return shutil.copytree(store, tmp_path / "copy.zarr")
+
+
+def from_images(study, **changes):
+    return load_maps(f"{study}/*.nii.gz", table=study / "labels.tsv", **LABELS | changes)
+
+
+def assert_same(found, expected, rtol=0.0):
+    np.testing.assert_allclose(np.asarray(found.X[:, :]), expected.X, rtol=rtol, atol=rtol)
+    np.testing.assert_array_equal(found.y, expected.y)
+    np.testing.assert_array_equal(found.groups, expected.groups)
+    assert found.space == expected.space
+    assert found.names == expected.names
+    assert found.decisions == expected.decisions
+    assert found.standardize == expected.standardize
+    assert found.images == expected.images
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"standardize": "group"}, {"standardize": "none"}, {"scale": "global"}],
+    ids=str,
+)
+def test_a_store_is_the_images(study, store, settings):
+    found, expected = load_maps(store, **settings), from_images(study, **settings)
+    assert_same(found, expected)
+    pd.testing.assert_frame_equal(found.covariates, expected.covariates)
+    assert list(found.columns) == list(expected.columns)
+    with max_memory("5KB"):
+        blocks = load_maps([str(store)], **settings)
+        assert isinstance(blocks.X, BlockedScans)
+        assert_same(blocks, expected, rtol=1e-6)
+
+
+def test_other_columns_tables_and_labels(study, store):
+    assert set(load_maps(store, label="note", groups=np.arange(N)).groups) == set(range(N))
+    assert load_maps(store, groups="age", covariates="run").covariates.columns.tolist() == ["run"]
+    by_hand = load_maps(store, np.arange(N))
+    np.testing.assert_array_equal(by_hand.y, np.arange(N))
+    np.testing.assert_array_equal(by_hand.groups, np.repeat([1, 2, 3], 4))
+    few = pd.read_csv(study / "labels.tsv", sep="\t")[2:5]
+    joined = load_maps(store, table=few, label="animal", unmatched="drop", standardize="none")
+    np.testing.assert_array_equal(joined.X, load_maps(store, standardize="none").X[2:5])
+    with pytest.raises(
+        InputError, match=r"study.zarr: has no column 'plant'. Expected one of file"
+    ):
+        load_maps(store, label="plant")
+
+
+def test_decoders_take_it(study, store):
+    expected = Decoder("gp").fit(from_images(study)).predict_proba(from_images(study))
+    data = load_maps(store)
+    decoder = Decoder("gp").fit(data)
+    np.testing.assert_array_equal(decoder.predict_proba(data), expected)
+    new = load_maps(store, images=decoder.masker_)
+    np.testing.assert_allclose(new.X, data.X, atol=1e-6)
+    with max_memory("5KB"):
+        blocks = Decoder("gp").evaluate(load_maps(store))
+    whole = Decoder("gp").evaluate(data)
+    np.testing.assert_allclose(blocks.probabilities(), whole.probabilities(), rtol=1e-4)
+
+
+def test_maps_without_labels_and_of_several_volumes(tmp_path):
+    values = np.random.default_rng(1).normal(size=(4, 4, 3, 5))
+    runs = [nibabel.Nifti1Image(values + i, np.eye(4)) for i in range(2)]
+    found = load_maps(pack_maps(runs, tmp_path / "a.zarr"), standardize="none")
+    assert found.y is None
+    assert found.X.shape == (10, 48)
+    assert (found.groups == np.repeat(found.groups[[0, 5]], 5)).all()
+    assert found.groups[0] != found.groups[5]
+    np.testing.assert_allclose(found.X[7], (values + 1)[..., 2].ravel(), rtol=1e-6)
+    covered = pack_maps(runs, tmp_path / "b.zarr", covariates=pd.DataFrame({"q": np.arange(10)}))
+    assert load_maps(covered).covariates["q"].tolist() == list(range(10))
+
+
+def test_voxels_that_are_not_finite_are_left_out(study, tmp_path):
+    values = np.ones((3, 3, 2)) * np.arange(1, 5)[:, None, None, None]
+    values[2, 1, 1, 1] = np.nan
+    maps = [nibabel.Nifti1Image(v, np.eye(4)) for v in values]
+    mask = nibabel.Nifti1Image(np.ones((3, 3, 2), "u1"), np.eye(4))
+    with pytest.warns(UserWarning, match="no information|constant"):
+        found = load_maps(pack_maps(maps, tmp_path / "a.zarr", list("abab"), mask=mask))
+    assert found.X.shape == (4, 17)
+
+
+def test_surfaces(tmp_path):
+    from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
+
+    rng = np.random.default_rng(0)
+    side = InMemoryMesh(rng.normal(size=(6, 3)), np.array([[0, 1, 2], [2, 3, 4], [3, 4, 5]]))
+    mesh = PolyMesh(left=side, right=side)
+    maps = [
+        SurfaceImage(mesh, {"left": rng.normal(size=6), "right": rng.normal(size=6)})
+        for _ in range(4)
+    ]
+    found = load_maps(pack_maps(maps, tmp_path / "a.zarr", list("abab")))
+    expected = load_maps(maps, list("abab"))
+    np.testing.assert_array_equal(found.X, expected.X)
+    assert found.space == expected.space
+
+
+class Killed(BaseException):
+    """Stands for a kill: no handler of errors sees it."""
+
+
+@pytest.mark.parametrize("at", [("scans", 5), ("blocks of voxels", 3)], ids=str)
+def test_a_killed_run_goes_on(study, store, tmp_path, monkeypatch, at):
+    monkeypatch.setattr(packing, "CHUNK", 4 * N * 10)
+    reads = []
+    read = packing.ImageSpace.read
+    monkeypatch.setattr(
+        packing.ImageSpace, "read", lambda *a, **k: reads.append(a[1].name) or read(*a, **k)
+    )
+
+    class Steps:
+        def __init__(self, name, total):
+            self.name, self.left = name, at[1] if stops and name == at[0] else -1
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+        def __call__(self, done=1):
+            self.left -= done
+            if self.left == 0:
+                raise Killed
+
+    def pack():
+        given = {"table": study / "labels.tsv", "progress": Steps, **LABELS}
+        return pack_maps(f"{study}/*.nii.gz", tmp_path / "a.zarr", **given)
+
+    stops = True
+    with pytest.raises(Killed):
+        pack()
+    work, before = tmp_path / ".a.zarr.partial", len(reads)
+    assert not (tmp_path / "a.zarr").exists()
+    with (work / "rows.done").open("a") as book:
+        book.write("3 7")  # a line that was cut short
+    if at[0] == "scans":
+        rows = np.memmap(work / "rows", np.float32, "r+").reshape(N, -1)
+        rows[1] += 1  # a row that did not reach the disk whole
+    else:
+        next(work.glob("scans/c/0/1")).write_bytes(b"cut")
+    stops = False
+    assert_same(load_maps(pack()), load_maps(store))
+    assert len(reads) - before == (N - 5 + 2 if at[0] == "scans" else 1)
+    assert not work.exists()
+    assert not (tmp_path / "a.zarr" / "rows").exists()
+
+
+def test_another_plan_starts_anew(study, tmp_path):
+    work = tmp_path / ".a.zarr.partial"
+    work.mkdir()
+    (work / "plan").write_text("other")
+    (work / "rows").write_text("other")
+    found = pack_maps(f"{study}/*.nii.gz", tmp_path / "a.zarr", table=study / "labels.tsv")
+    assert len(load_maps(found).X) == N
+
+
+def test_names_that_are_taken(study, store, tmp_path):
+    (tmp_path / "b.zarr").mkdir()
+    (tmp_path / "b.zarr" / "mine").write_text("")
+    for out, told in (
+        (store, "holds 12 packed scans already"),
+        (tmp_path / "b.zarr", "is no packed study"),
+        (tmp_path / "study", "ends in .zarr"),
+    ):
+        with pytest.raises(InputError, match=told):
+            pack_maps(f"{study}/*.nii.gz", out)
+
+
+def changed(copy, **attributes):
+    path = copy / "zarr.json"
+    content = json.loads(path.read_text())
+    content["attributes"] |= attributes
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda c: (c / "zarr.json").unlink(), "is no packed study"),
+        (lambda c: (c / "zarr.json").write_text("{"), "is no packed study"),
+        (lambda c: changed(c, kind="holiday"), "not packed by this version.*got holiday"),
+        (lambda c: changed(c, version=9), "not packed by this version.*version 9"),
+        (lambda c: changed(c, complete=False), "not packed to its end.*again, which goes on"),
+        (lambda c: changed(c, names=["a"]), "its scans do not fit its mask and names"),
+        (lambda c: changed(c, names=None), "its description is damaged"),
+        (lambda c: changed(c, images={}), "its description is damaged"),
+        (lambda c: changed(c, groups=[1]), "its groups has not one entry per scan"),
+        (lambda c: shutil.rmtree(c / "mask"), "its description is damaged"),
+        (lambda c: (c / "scans/c/0/0").unlink(), "lacks 1 of 1 parts of the scans"),
+        (lambda c: flip(c / "scans/c/0/0"), "voxels 0 to 98 are damaged"),
+        (lambda c: (c / "scans/c/0/0").write_bytes(b"x"), "voxels 0 to 98 are damaged"),
+    ],
+)
+def test_damage_is_told_in_a_line(copy, damage, told):
+    damage(copy)
+    with pytest.raises(InputError, match=rf"copy.zarr: .*{told}") as caught:
+        load_maps(copy)
+    assert "\n" not in str(caught.value)
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_store_of_another_study(study, store):
+    other = load_maps(f"{study}/*.nii.gz", list("ab") * 6, mask=whole_mask(study))
+    with pytest.raises(InputError, match=r"is of another study than the decoder. Expected Voxel"):
+        load_maps(store, images=other.images)
+
+
+def whole_mask(study):
+    image = nibabel.load(study / "scan00.nii.gz")
+    mask = np.ones(image.shape, "u1")
+    mask[4] = 0
+    return nibabel.Nifti1Image(mask, image.affine)
+
+
+def test_settings_that_came_too_late(store):
+    with pytest.raises(InputError, match=r"is packed, so smoothing_fwhm would have no effect"):
+        load_maps(store, smoothing_fwhm=4.0, detrend=False, mask=None)
+    with pytest.raises(InputError, match=r"standardize='run' is for runs"):
+        load_maps(store, standardize="run")
+
+
+def test_without_zarr_a_line_says_what_to_install(store, monkeypatch):
+    real = builtins.__import__
+
+    def absent(name, *rest):
+        if name == "zarr":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(InputError, match=r"need the package zarr. Run: pip install"):
+        load_maps(store)
