@@ -344,7 +344,7 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
         groups = voxel_groups(self.means, self.space, J, self.connectivity, self.radius)
         check_times(self, groups.shape[0], "means" if sparse.issparse(self.means) else "space")
         if X is not None and needs_scans(self.means):
-            groups = learned_groups(self.means, X, groups, self.group_size)
+            groups = learned_groups(self.means, np.asarray(X), groups, self.group_size)
         return groups
 
     def _estimate(self, groups: sparse.csr_array) -> None:
