@@ -29,6 +29,7 @@ from voxprior.models.fields.adaptation import (
     empty_stream,
     stream_fields,
 )
+from voxprior.models.fields.batch import FieldsInBatch
 from voxprior.models.fields.blocks import blocks_at
 from voxprior.models.fields.field import (
     Fields,
@@ -52,7 +53,7 @@ from voxprior.models.fields.training import (
 )
 
 
-class RandomFieldClassifier(VoxelClassifier):
+class RandomFieldClassifier(FieldsInBatch, VoxelClassifier):
     """Classify by sparse Gaussian random fields, one per class, trained by Kalman filtering.
 
     In class θ every node is predicted by all others, x_i = β_iᵀ x_{−i} + b_i + w, w ~ N(0, σ_i);
@@ -271,10 +272,7 @@ default="correlation"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
-        """Train one field per class on scans X (k, n_features) and their labels y (k,).
-
-        Scans are float32 or float64; every class needs at least two.
-        """
+        """Train one field per class on scans X (k, n_features), two or more each, labels y (k,)."""
         check_parameters(vars(self))
         X, codes = self._training_scans(X, y, ensure_min_samples=2)
         check_two_scans(self.classes_, codes)

@@ -102,16 +102,21 @@ def choose_nodes(
 
 def best_features(score: np.ndarray, n_nodes: int | None, min_score: float | None) -> np.ndarray:
     """The ``n_nodes`` best (ties to the lowest index) that reach ``min_score``, ascending."""
-    order = np.argsort(-score, kind="stable")
+    reached = np.arange(len(score))
     if min_score is not None:
-        order = order[score[order] >= min_score]
-    if not len(order):
+        reached = np.flatnonzero(score >= min_score)
+    if not len(reached):
         raise InputError(
             f"No feature reaches {option('min_score', min_score)}",
             got=f"{score.max():.4g} at best",
             remedy="Lower it",
         )
-    return np.sort(order if n_nodes is None else order[:n_nodes])
+    if n_nodes is None or n_nodes >= len(reached):
+        return reached
+    values = score[reached]
+    lowest = np.partition(values, -n_nodes)[-n_nodes]
+    better, equal = np.flatnonzero(values > lowest), np.flatnonzero(values == lowest)
+    return reached[np.sort(np.append(better, equal[: n_nodes - len(better)]))]
 
 
 def checked_features(nodes: Any, n_features: int) -> np.ndarray:
