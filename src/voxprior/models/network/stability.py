@@ -389,12 +389,14 @@ def permutation_null(
     level: float | None = None,
     binarize: Binarize | None = None,
     used: np.ndarray | None = None,
+    first: np.ndarray | None = None,
 ) -> GainTest:
-    """Test every step of a greedy path; with ``level``, stop after the first that fails."""
+    """Test every step of a path, with ``level`` to the first failure; ``first``: a known null."""
     gain, null, p_value = np.diff(scores), [], []
+    chance = (alpha, n_permutations, rng, binarize, used)
     for step in range(len(parents)):
-        before = parents[:step]
-        top = null_gains(words, y, n_classes, before, alpha, n_permutations, rng, binarize, used)
+        known = first if step == 0 else None
+        top = null_gains(words, y, n_classes, parents[:step], *chance) if known is None else known
         null.append(top)
         p_value.append((1 + np.sum(top >= gain[step] - 1e-9)) / (n_permutations + 1))
         if level is not None and p_value[-1] > level:

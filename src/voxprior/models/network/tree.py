@@ -109,6 +109,7 @@ def learn_tree(
     rules: Rules = DEFAULT,
     rng: np.random.Generator | None = None,
     binarize: Binarize | None = None,
+    first_null: np.ndarray | None = None,
 ) -> InverseTree:
     """Learn the network from packed voxels.
 
@@ -126,6 +127,8 @@ def learn_tree(
         For restarts, Gibbs sampling and permutations.
     binarize : callable, optional
         Many labellings to packed voxels, where these were made binary with the help of the labels.
+    first_null : ndarray, optional
+        Best gains of a first parent under permuted labels, where they are known.
 
     Returns
     -------
@@ -142,7 +145,7 @@ def learn_tree(
     rng = np.random.default_rng() if rng is None else rng
     found: dict[int, np.ndarray] = {}
     path = search(words, y, n_classes, rules, found)
-    path, passed, verdict = validated(path, words, y, n_classes, rules, rng, binarize)
+    path, passed, verdict = validated(path, words, y, n_classes, rules, rng, binarize, first_null)
     latent, biases, weights = latent_states(words, len(y), path, rules, rng)
     beliefs = None
     if rules.equivalence == "belief":
@@ -244,6 +247,7 @@ def validated(
     rules: Rules,
     rng: np.random.Generator,
     binarize: Binarize | None = None,
+    first_null: np.ndarray | None = None,
 ) -> tuple[GreedyPath, bool | None, str]:
     """Lower the dimensionality until the model dominates, or beats chance; did it, in words too."""
     parents = path.parents.tolist()
@@ -259,7 +263,7 @@ def validated(
         if d == 0:
             verdict = "No network dominates its jackknife; the first parent was kept all the same."
     else:
-        chance = (rules.n_permutations, rng, rules.level, binarize)
+        chance = (rules.n_permutations, rng, rules.level, binarize, None, first_null)
         null = permutation_null(words, y, n_classes, parents, path.scores, rules.alpha, *chance)
         d = int(np.sum(null.p_value <= rules.level))
         verdict = null.verdict(rules.level)
