@@ -142,6 +142,9 @@ MODELS = (
             CombinedClassifier([("bayes", model("naive-bayes").make()), ("gp", model("gp").make())])
         ),
         "sparse array": lambda: fitted(FeatureSharingNB(means=LINKS)),
+        "learned groups": lambda: fitted(
+            FeatureSharingNB(means="correlated", hyperparameters="integrated")
+        ),
         "sparse matrix": lambda: fitted(FeatureSharingNB(means=LINKS_MATRIX)),
     }
 )

@@ -107,7 +107,7 @@ class Claim:
             return f"{self.effect:+.3f}, one unit"
         text = f"{self.effect:+.3f} [{low:+.3f}, {high:+.3f}]"
         bound = min((self.above, self.below), key=lambda one: abs(self.effect - one))
-        if self._error > 0:
+        if self._error > 1e-12 * abs(self.effect):  # else all are equal, to rounding
             text += f", t({n - 1}) = {(self.effect - bound) / self._error:.1f}"
         if isinf(self.above) or isinf(self.below):
             text += f"; {self._signs(bound)}"
