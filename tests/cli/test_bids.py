@@ -117,6 +117,20 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     assert "one run" in refused(*fixed, *COMMON)
 
 
+def test_a_searchlight_is_for_the_group(refused, bids, tmp_path):
+    said = refused("bids", bids, tmp_path / "o", "participant", *COMMON, "--searchlight", "6")
+    assert "it is for the level group" in said
+
+
+def test_what_is_relabelled_can_be_chosen(run, bids, tmp_path, bare_report):
+    chosen = ["--permutations", "5", "--test", "fast", "--participant-label", "01"]
+    run("bids", bids, tmp_path / "out", "participant", *COMMON, *chosen)
+    written = next((tmp_path / "out").rglob("*_decoding.json")).read_text("utf-8")
+    assert '"Test": "fast"' in written
+    found = json.loads(next((tmp_path / "out").rglob("*_result.json")).read_text("utf-8"))
+    assert "fast" in json.dumps(found)
+
+
 def test_the_group_alone_has_no_scores_within(run, bids, tmp_path):
     result = run("bids", bids, tmp_path / "out", "group", *COMMON)
     assert result.exit_code == 0, result.output

@@ -199,6 +199,16 @@ class TestNeighbourhoodsAndRegions:
     def test_a_radius_below_a_voxel(self, refused, pairs):
         said = refused(*command(pairs, "--groups", "run", "--searchlight", "0.5"))
         assert "--searchlight 0.5 is below a voxel" in said
+        assert "relabellings" not in said  # before anything is tested
+
+    def test_one_group_and_units_without_a_radius(self, refused, pairs):
+        table = pd.read_csv(pairs / "labels.tsv", sep="\t")
+        table.assign(run="r").to_csv(pairs / "labels.tsv", sep="\t", index=False)
+        said = refused(*command(pairs, "--groups", "run", "--searchlight", "4"))
+        assert "One group cannot be held out" in said
+        assert "relabellings" not in said
+        said = refused(*command(pairs, "--groups", "run", "--units", "rings"))
+        assert "no effect without --searchlight" in said
 
     def test_an_atlas_on_another_grid(self, refused, pairs):
         save(np.ones((2, 2, 2), "i2"), pairs / "small.nii.gz")

@@ -24,23 +24,23 @@ FIRST = np.array([0])
 
 
 def test_example():
-    """Voxels 1 and 3 of three runs of two scans, centred by run, penalty 0.3."""
+    """Voxels 1 and 3 of three runs of two scans, centred by run; 0.3 of a voxel's squares."""
     X = np.array([[1, 2, 0], [3, 1, 1], [0, 1, 2], [2, 2, 0], [1, 0, 1], [4, 1, 3]], dtype=float)
     runs, signs = np.repeat(np.arange(3), 2), np.array([-1.0, 1.0] * 3)
     X -= np.array([X[runs == run].mean(axis=0) for run in range(3)])[runs]
     np.testing.assert_allclose(X[:, [0, 2]].T @ X[:, [0, 2]], [[8.5, 2], [2, 4.5]])
-    values = operators(X, one_set([0, 2]), FIRST, runs, 0.3)[0] @ signs
+    values = operators(X, one_set([0, 2]), FIRST, runs, 0.3 * 4 / 2)[0] @ signs
     half = np.array([0.5764670803, 0.2601511689, 1.1281224819])
     np.testing.assert_allclose(values, np.repeat(half, 2) * signs, atol=1e-6)
 
 
 def naive_values(x, Y, fold, alpha):
-    """Ridge of scikit-learn for every fold; penalty relative to the mean variance of voxels."""
+    """Ridge of scikit-learn for every fold; penalty relative to the squared length of scans."""
     values = np.zeros_like(Y, dtype=float)
     for g in np.unique(fold):
         train, test = fold != g, fold == g
         spread = ((x[train] - x[train].mean(axis=0)) ** 2).sum()
-        model = Ridge(alpha * spread / x.shape[1]).fit(x[train], Y[train])
+        model = Ridge(alpha * spread / train.sum()).fit(x[train], Y[train])
         values[test] = model.predict(x[test]).reshape(values[test].shape)
     return values
 
@@ -61,11 +61,11 @@ def test_operator_is_refitted_ridge(rng, n_voxels, dtype):
 
 
 def test_all_voxels_are_the_whole_decoder(rng):
-    """One neighbourhood of all voxels is the ridge of `ridge_operator`, but for the penalty."""
+    """One neighbourhood of all voxels is the ridge of `ridge_operator`."""
     X, fold = rng.normal(size=(18, 40)), np.repeat(np.arange(3), 6)
     folds = [(np.flatnonzero(fold != g), np.flatnonzero(fold == g)) for g in range(3)]
     Y = rng.choice([-1.0, 1.0], size=(18, 4))
-    local = operators(X, one_set(np.arange(40)), FIRST, fold, 40 / 12)[0] @ Y
+    local = operators(X, one_set(np.arange(40)), FIRST, fold, 1.0)[0] @ Y
     local += np.array([Y[fold != g].mean(axis=0) for g in fold])
     np.testing.assert_allclose(local, ridge_operator(X @ X.T, folds, 1.0) @ Y, atol=1e-5)
 

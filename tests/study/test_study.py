@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import nibabel
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -126,6 +127,30 @@ def test_maps_of_participants_and_of_the_group(bids, tmp_path, bare_report):
     assert (group / f"{name}_clusters.tsv").exists()
     own = json.loads((tmp_path / "out/sub-01/func" / f"sub-01_{name}_map.json").read_text("utf-8"))
     assert own["scheme"] == "labels exchanged among blocks within each group"
+
+
+def test_accuracies_of_participants_are_mapped_over_the_group(bids, tmp_path, bare_report):
+    """Every participant's neighbourhoods, decoded over their own runs, with signs flipped."""
+    said = []
+    study = study_of(bids, tmp_path / "out", progress=said.append, searchlight=6.0)
+    with pytest.warns(UserWarning, match="nothing can reach the level"):
+        study.decode_group()
+    assert any("signs flipped of whole maps" in line for line in said)
+    group, name = tmp_path / "out" / "group", f"task-faces_space-{SPACE}_desc-logistic"
+    found = json.loads((group / f"{name}_searchlight_map.json").read_text("utf-8"))
+    assert "mean decoding accuracy over participants" in found["hypothesis"]
+    assert "few participants" in found["hypothesis"]
+    assert found["contrast"] == "positive where decoding is above chance"
+    statistic = group / f"{name}_searchlight_stat-statistic_statmap.nii.gz"
+    effect = nibabel.load(str(statistic).replace("statistic_", "effect_")).get_fdata()
+    assert -0.51 < effect.min() < effect.max() < 0.51
+    assert (group / f"{name}_searchlight_report.html").exists()
+
+
+def test_a_radius_below_a_voxel_is_refused_before_decoding(bids, tmp_path):
+    with pytest.raises(InputError, match="below a voxel"):
+        study_of(bids, tmp_path / "out", searchlight=0.1).decode_group()
+    assert not list((tmp_path / "out").rglob("*.html"))
 
 
 def test_participants_learn_from_each_other(bids, tmp_path, bare_report):

@@ -17,6 +17,7 @@ from voxprior.cli.options import (
     Map,
     Model,
     Permutations,
+    PermutationTest,
     Preparation,
     Reporting,
     Set,
@@ -67,7 +68,15 @@ def bids(
         Path | None, typer.Option(help="Mask; if absent, where fMRIPrep's masks of all runs meet.")
     ] = None,
     permutations: Permutations = 0,
+    test: PermutationTest = "auto",
     with_map: Map = False,
+    searchlight: Annotated[
+        float | None,
+        typer.Option(
+            help="At level group, also map how well the voxels within so many millimetres decode, "
+            "over participants."
+        ),
+    ] = None,
     prior_from: Annotated[
         str | None,
         typer.Option(help="group: at level participant, a prior from all other participants."),
@@ -94,6 +103,8 @@ def bids(
 
     if prior_from is not None and level is Level.group:
         raise ValueError("--prior-from would have no effect; it is for the level participant.")
+    if searchlight is not None and level is Level.participant:
+        raise ValueError("--searchlight would have no effect; it is for the level group.")
     model = model or registry.default_model()
     estimator = registry.model(model).make(**parameters(config, changes))
     study = Study.from_bids(
@@ -110,6 +121,8 @@ def bids(
         mapping=with_map,
         prior_from=prior_from,
         reporting=reporting.settings(),
+        test=test,
+        searchlight=searchlight,
         progress=say,
         model=model,
         mask=None if mask is None else str(mask),

@@ -56,6 +56,10 @@ def map_(
         float | None,
         _option("Also decode the voxels within so many millimetres of every voxel."),
     ] = None,
+    units: Annotated[
+        str,
+        _option("Of --searchlight: mm, voxel, or rings (of edges of a mesh).", "--units"),
+    ] = "mm",
     regions: Annotated[
         Path | None, _option("Also decode every region of this atlas; --atlas-labels names them.")
     ] = None,
@@ -81,16 +85,19 @@ def map_(
         voxprior map maps/*.nii.gz --labels participants.tsv --label group \
             --searchlight 6 --regions atlas.nii.gz --atlas-labels atlas.tsv --out where
     """
+    if units != "mm" and searchlight is None:
+        raise ValueError("--units: would have no effect without --searchlight.")
     clock = Clock()
     with output_folder(out, "map.json") as folder:
         with clock.phase("reading images"):
             data = read_maps(scans, preparation) if one_sample else read(scans, trials, preparation)
-            places = _places(data, atlas, None if regions and not atlas else atlas_labels)
-        with clock.phase("testing", show=False):
+            named = _places(data, atlas, None if regions and not atlas else atlas_labels)
             decoder = _decoder(seed)
+            places = decoder.places(data, searchlight, units, regions, atlas_labels)
+        with clock.phase("testing", show=False):
             done = decoder.map(
                 data,
-                atlas=places,
+                atlas=named,
                 statistic=statistic,
                 correction=correction,
                 level=level,
@@ -100,7 +107,7 @@ def map_(
                 tell=say,
             )
             drawn = {"n_permutations": permutations or LOCAL, "scheme": scheme, "level": level}
-            beside = decoder.locate(data, searchlight, regions, atlas_labels, **drawn)
+            beside = decoder.locate(data, places, **drawn)
             done = replace(done, located=beside)
         with clock.phase("writing the report"):
             done.write(folder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from voxprior.mapping import (
     region_test,
     searchlight,
 )
+from voxprior.mapping.local_test import check_groups
+from voxprior.mapping.vicinity import neighborhoods
 from voxprior.report.local import light_headline, light_section, region_headline, region_section
 from voxprior.validation.result import plain
 
@@ -84,14 +86,26 @@ class LocalMaps(ImageReader):
         given = self._local_options(data) | {"names": names, "space": data.space} | options
         return region_test(data.X, data.y, data.groups, atlas, **given)
 
-    def locate(
-        self, data: Dataset, radius: float | None, atlas: Any, names: Any, **options: Any
-    ) -> Located | None:
-        """Find what neighbourhoods of a radius, or regions of an atlas, or both, tell; if any."""
-        light = None if radius is None else self.searchlight(data, radius=radius, **options)
-        regions = None
+    def places(
+        self, data: Dataset, radius: float | None, units: str, atlas: Any, names: Any
+    ) -> Places:
+        """Refuse, before anything long, what cannot be decoded; read the atlas."""
+        if radius is not None or atlas is not None:
+            check_groups(self._local_data(data, None, None).groups)
+        if radius is not None:
+            neighborhoods(data.space, radius, units)
         if atlas is not None:
-            regions = self.region_test(data, atlas=atlas, names=names, **options)
+            atlas = read_atlas(atlas, data.images or ImageSpace(data.space), names, self.mesh)
+        return Places(radius, units, atlas)
+
+    def locate(self, data: Dataset, places: Places, **options: Any) -> Located | None:
+        """Find what neighbourhoods of a radius, or regions of an atlas, or both, tell; if any."""
+        light = regions = None
+        if places.radius is not None:
+            reach: dict[str, Any] = {"radius": places.radius, "units": places.units}
+            light = self.searchlight(data, **reach, **options)
+        if places.atlas is not None:
+            regions = self.region_test(data, atlas=places.atlas, **options)
         return Located(data, light, regions) if light or regions else None
 
     def _local_data(self, images, y, groups) -> Dataset:
@@ -106,6 +120,14 @@ class LocalMaps(ImageReader):
     def _local_options(self, data: Dataset) -> dict[str, Any]:
         running = {"n_jobs": self.n_jobs, "progress": bool(self.verbose)}
         return {"blocks": data.blocks, "random_state": self.random_state} | running
+
+
+class Places(NamedTuple):
+    """What is to be decoded beside single voxels: neighbourhoods of a radius, regions, or both."""
+
+    radius: float | None
+    units: str
+    atlas: Atlas | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +160,11 @@ class Located:
         """Return what was found in JSON's types, without the maps."""
         found: dict[str, Any] = {}
         if self.light is not None:
-            maps = ("score", "p_fwer", "p_uncorrected", "size", "significant", "null_max")
-            told = {k: v for k, v in self.light._asdict().items() if k not in maps}
             n_significant = int(self.light.significant.sum())
-            found["searchlight"] = told | {"n_significant": n_significant}
+            found["searchlight"] = self.light.told() | {"n_significant": n_significant}
         if self.regions is not None:
-            told = {k: v for k, v in self.regions._asdict().items() if k != "null_max"}
-            found["regions"] = told | {"table": self.regions.table.to_dict("records")}
+            table = self.regions.table.to_dict("records")
+            found["regions"] = self.regions.told() | {"table": table}
         return plain(found)
 
     def write(self, folder: Path, maps: Path) -> None:

@@ -39,7 +39,7 @@ from voxprior.report.where import MapReport, headline, make_map_report, where_su
 from voxprior.validation.covariates import covariate_matrix
 from voxprior.validation.result import plain
 
-__all__ = ["Mapped", "map_data", "map_participants"]
+__all__ = ["Mapped", "map_data", "map_participants", "mapped"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,14 +136,14 @@ class Mapped:
         content = json.dumps(self.summary(), indent=1)
         (folder / naming.file("map.json")).write_text(content, "utf-8")
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, naming: Naming = PLAIN) -> None:
         """Write all files into a folder that exists."""
-        self.write_maps(folder)
+        self.write_maps(folder, naming)
         if self.located is not None:
             self.located.write(folder, folder / Path(PLAIN.map).parent)
         report = self.report
-        report.save(folder / "report.html")
-        report.save_figures(folder / "figures")
+        report.save(folder / naming.file("report.html"))
+        report.save_figures(folder / naming.file("figures"))
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.test!r}"
@@ -159,7 +159,7 @@ def map_data(
     nuisance = None if data.covariates is None else covariate_matrix(data.covariates)[0]
     options = {"nuisance": nuisance, "blocks": data.blocks, "space": data.space} | options
     found = map_test(_values(data), data.y, data.groups, **options)
-    return _mapped(data, found, atlas, title, options.get("radius"))
+    return mapped(data, found, atlas, title, options.get("radius"))
 
 
 def map_participants(
@@ -167,7 +167,7 @@ def map_participants(
 ) -> Mapped:
     """Test over participants, who are the groups of a data set, where their classes differ."""
     found = group_map_test(_values(data), data.y, data.groups, space=data.space, **options)
-    return _mapped(data, found, atlas, title, options.get("radius"))
+    return mapped(data, found, atlas, title, options.get("radius"))
 
 
 def _values(data: Dataset) -> np.ndarray:
@@ -180,9 +180,14 @@ def _values(data: Dataset) -> np.ndarray:
     return data.X
 
 
-def _mapped(
-    data: Dataset, found: MapTest, atlas: Atlas | None, title: str | None, radius: float | None
+def mapped(
+    data: Dataset,
+    found: MapTest,
+    atlas: Atlas | None = None,
+    title: str | None = None,
+    radius: float | None = None,
 ) -> Mapped:
+    """Put what a test of a data set found with its tables and a title."""
     tables = ClusterTables(pd.DataFrame(), pd.DataFrame())  # of points that nothing joins
     if data.space.kind != "points" or radius is not None:
         tables = cluster_tables(found, data.space, atlas, radius)

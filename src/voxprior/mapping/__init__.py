@@ -8,7 +8,7 @@ lists what a map test found, with the names of an atlas.
 from voxprior.mapping.atlas import Atlas, read_atlas
 from voxprior.mapping.clusters import ClusterTables, cluster_tables
 from voxprior.mapping.maptest import map_test
-from voxprior.mapping.participants import group_map_test
+from voxprior.mapping.participants import accuracy_map, group_accuracy_test, group_map_test
 from voxprior.mapping.regions import RegionTest, region_test
 from voxprior.mapping.searchlight import SearchlightResult, searchlight
 from voxprior.mapping.verdict import MapTest
@@ -21,7 +21,9 @@ __all__ = [
     "Neighborhoods",
     "RegionTest",
     "SearchlightResult",
+    "accuracy_map",
     "cluster_tables",
+    "group_accuracy_test",
     "group_map_test",
     "map_test",
     "neighborhoods",

@@ -4,13 +4,15 @@ In the neighbourhood c of m voxels, scans of fold g are tested by a ridge decode
 T: least squares on labels ±1, which is the shrinkage discriminant up to scale. With the voxels
 minus their training mean x̄,
 
-    A_g = Σ_T (x - x̄)(x - x̄)ᵀ,   λ = α tr(A_g)/m
+    A_g = Σ_T (x - x̄)(x - x̄)ᵀ,   λ = α tr(A_g)/n_T
     M_c[g, T] = (x_g - x̄)ᵀ (A_g + λI)⁻¹ (X_T - x̄)ᵀ,   own fold 0                            (1)
     P = M_c Y + mean of the training labels                                                 (2)
 
-M_c holds no labels, so all relabellings cost one product per neighbourhood. Where voxels are more
-than scans the same M_c comes from the Gram matrix, (C̃ + λI)⁻¹ on scans instead of voxels. Beyond
-two classes Y has a column of 0 and 1 per class, and the highest value decides.
+The penalty is a share α of the mean squared length of the n_T training scans: little where voxels
+are few and their correlations well known, much where they are many. M_c holds no labels, so all
+relabellings cost one product per neighbourhood. Where voxels are more than scans the same M_c comes
+from the Gram matrix, (C̃ + λI)⁻¹ on scans instead of voxels. Beyond two classes Y has a column of 0
+and 1 per class, and the highest value decides.
 
 Scores of the held-out values of a labelling; equal values share a decision:
 
@@ -95,7 +97,7 @@ def operators(
     fold : array (n,)
         Fold of each scan, 0 to G - 1.
     alpha : float
-        Penalty relative to the mean variance of the voxels.
+        Penalty relative to the mean squared length of training scans.
     """
     n = len(X)
     out = np.zeros((len(centers), n, n), dtype=np.float32)
@@ -114,7 +116,7 @@ def _by_scans(x: np.ndarray, fold: np.ndarray, alpha: float) -> np.ndarray:
     for g in range(int(fold.max()) + 1):
         train, test = np.flatnonzero(fold != g), np.flatnonzero(fold == g)
         inner, cross = center_by_training(gram, train, test)
-        penalty = alpha * np.trace(inner) / x.shape[1]
+        penalty = alpha * np.trace(inner) / len(train)
         if np.trace(inner) > NOTHING * np.trace(gram):
             rows = np.linalg.solve(inner + penalty * np.eye(len(train)), cross.T).T
             operator[np.ix_(test, train)] = rows - rows.mean(axis=1, keepdims=True)
@@ -142,7 +144,7 @@ def _by_voxels(x, fold, alpha, out):  # pragma: no cover - compiled
         if trace <= NOTHING * total:
             continue
         for v in range(m):
-            A[v, v] += alpha * trace / m
+            A[v, v] += alpha * trace / k
         _cholesky(A)
         for i in range(n):
             if fold[i] != g:

@@ -16,6 +16,7 @@ for relabellings b as the design allows, so that the chance of any false claim i
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,95 @@ AT_ONCE = 512
 CONSTANT = 1e-10
 
 
+@dataclass(frozen=True)
+class LocalOptions:
+    """How sets of voxels are decoded and tested: options of `searchlight` and `region_test`.
+
+    Attributes
+    ----------
+    score : {"accuracy", "auc", "margin"}
+        "margin" is the mean held-out margin of a set in units of its standard deviation over
+        relabellings: finer than accuracy, and not to be read as a share.
+    estimator : classifier, optional
+        Decodes every set instead of ridge; thousands of times slower.
+    blocks, scheme
+        How labels are exchanged, see `voxprior.validation.relabelling`.
+    standardize : {"auto", "zscore", "center", "none"}
+        What is done to every voxel within each group, without labels. "auto": nothing where groups
+        do not hold the classes equally often, else "zscore", or "center" below 8 scans per group.
+    alpha : float
+        Penalty of the ridge, relative to the mean squared length of training scans.
+    level : float
+        Of significance, for all sets together.
+    n_permutations : int
+        Relabellings. Where the design has no more than twice as many, all are used.
+    n_jobs, random_state, progress
+        See `voxprior.validation.cross_validate`.
+    """
+
+    score: str = "accuracy"
+    estimator: Any = None
+    blocks: Any = None
+    scheme: str = "auto"
+    standardize: str = "auto"
+    alpha: float = 0.1
+    level: float = 0.05
+    n_permutations: int = 1000
+    n_jobs: int | None = None
+    random_state: int = 0
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in (("score", SCORES), ("standardize", STANDARDIZE)):
+            if getattr(self, name) not in known:
+                got = option(name, getattr(self, name))
+                raise InputError(f"{got} is not known", expected=", ".join(known))
+        if not 0 < self.level < 1:
+            got = option("level", self.level)
+            raise InputError(f"{got} is not a level", expected="between 0 and 1")
+        if not self.alpha > 0:
+            raise InputError(f"{option('alpha', self.alpha)} is not a penalty", expected="above 0")
+
+
+def local_options(given: dict[str, Any]) -> LocalOptions:
+    """Options by name, or an error that names those there are."""
+    known = [field.name for field in fields(LocalOptions)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InputError(
+            f"{option(unknown[0])} is not an option of this test", expected=", ".join(known)
+        )
+    return LocalOptions(**given)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LocalResult:
+    """What a test of sets of voxels says beside their values."""
+
+    null_max: np.ndarray  # (B,) highest score of every relabelling
+    threshold: float  # what a score must exceed to be significant; inf where nothing can
+    smallest_p: float  # that the design and the number of relabellings can give
+    n_distinct: int  # distinct relabellings of the design
+    exact: bool  # whether all of them were used
+    scheme: str  # how labels were exchanged, in words
+    hypothesis: str  # what a small p says, in words
+    name: str  # of the score
+    decoder: str  # what decodes a set, in words
+    level: float
+    complete: bool  # False after Ctrl-C
+
+    @property
+    def relabellings(self) -> str:
+        """How many there were and how labels were exchanged, in words."""
+        many = f"all {len(self.null_max)}" if self.exact else f"{len(self.null_max)} random"
+        return f"smallest possible p {self.smallest_p:.3g}; {many} relabellings, {self.scheme}"
+
+    def told(self) -> dict[str, Any]:
+        """What is neither a map nor a table, by name."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {k: v for k, v in content.items() if isinstance(v, str | int | float | tuple)}
+
+
 class LocalDesign(NamedTuple):
     """Scans ready to be decoded, their labels under every relabelling, and how those came about."""
 
@@ -60,30 +150,25 @@ class LocalTest(NamedTuple):
     complete: bool
 
 
-def local_design(
-    X, y, groups, blocks, *, scheme: str, standardize: str, n_permutations: int, random_state: int
-) -> LocalDesign:
+def local_design(X, y, groups, options: LocalOptions) -> LocalDesign:
     """Check scans and labels, draw the relabellings, and standardise within groups."""
-    if standardize not in STANDARDIZE:
-        raise InputError(
-            f"{option('standardize', standardize)} is not known", expected=", ".join(STANDARDIZE)
-        )
     X = checked_scans(X)
     y, groups, blocks = (
         checked_labels(values, len(X), name)
-        for values, name in ((y, "y"), (groups, "groups"), (blocks, "blocks"))
+        for values, name in ((y, "y"), (groups, "groups"), (options.blocks, "blocks"))
     )
     exchange = choose_exchange(
         y,
         groups,
         blocks,
         n=len(X),
-        scheme=scheme,
-        n_permutations=n_permutations,
-        random_state=random_state,
+        scheme=options.scheme,
+        n_permutations=options.n_permutations,
+        random_state=options.random_state,
     )
-    labels = _labels(exchange, groups, random_state)
-    return LocalDesign(_standardized(X, labels, groups is not None, standardize), labels, exchange)
+    labels = _labels(exchange, groups, options.random_state)
+    standard = _standardized(X, labels, groups is not None, options.standardize)
+    return LocalDesign(standard, labels, exchange)
 
 
 def _labels(exchange: Exchange, groups: Any, random_state: int) -> Labellings:
@@ -101,10 +186,15 @@ def _labels(exchange: Exchange, groups: Any, random_state: int) -> Labellings:
         fold = (rng.permutation(n_units) % min(N_FOLDS, n_units))[exchange.unit]
     else:
         fold = np.unique(groups, return_inverse=True)[1].ravel()
-    if len(np.unique(fold)) < 2:
-        raise InputError("One group cannot be held out", expected="2 groups or more", got="1")
+    check_groups(fold)
     codes = exchange.targets[:, exchange.unit]
     return labellings(codes, fold, len(exchange.classes), pooled=exchange.scheme == "whole")
+
+
+def check_groups(groups: np.ndarray | None) -> None:
+    """Refuse a single group, which cannot be held out."""
+    if groups is not None and len(np.unique(groups)) < 2:
+        raise InputError("One group cannot be held out", expected="2 groups or more", got="1")
 
 
 def _standardized(X: np.ndarray, labels: Labellings, grouped: bool, how: str) -> np.ndarray:
@@ -129,16 +219,6 @@ def _standardized(X: np.ndarray, labels: Labellings, grouped: bool, how: str) ->
     return out
 
 
-def check_choices(score: str, level: float, alpha: float) -> None:
-    """Refuse what is not a score, a level or a penalty."""
-    if score not in SCORES:
-        raise InputError(f"{option('score', score)} is not known", expected=", ".join(SCORES))
-    if not 0 < level < 1:
-        raise InputError(f"{option('level', level)} is not a level", expected="between 0 and 1")
-    if not alpha > 0:
-        raise InputError(f"{option('alpha', alpha)} is not a penalty", expected="above 0")
-
-
 def decoder_words(estimator: Any) -> str:
     """What decodes a set of voxels."""
     ridge = "ridge regression on the class labels"
@@ -157,20 +237,21 @@ class LocalScores(NamedTuple):
 
 
 def local_test(
-    design: LocalDesign,
-    sets: Neighborhoods,
-    score: str,
-    alpha: float,
-    estimator: Any,
-    space: VoxelSpace | None,
-    running: dict[str, Any],
+    design: LocalDesign, sets: Neighborhoods, space: VoxelSpace | None, options: LocalOptions
 ) -> LocalTest:
     """Decode all sets under all relabellings, and correct for their number."""
     X, labels, _ = design
-    how = (_by_ridge, alpha) if estimator is None else (_by_estimator, estimator, space)
+    how: tuple[Any, ...] = (_by_ridge, options.alpha)
+    if options.estimator is not None:
+        how = (_by_estimator, options.estimator, space)
+    running: dict[str, Any] = {
+        "n_jobs": options.n_jobs,
+        "random_state": options.random_state,
+        "progress": options.progress,
+    }
     n_sets = len(sets.sizes)
     tasks = np.array_split(np.arange(n_sets), -(-n_sets // AT_ONCE))
-    shared = (X, sets, labels, score, *how[1:])
+    shared = (X, sets, labels, options.score, *how[1:])
     outcome = run_tasks(how[0], tasks, shared, name="blocks of voxel sets", **running)
     n_null = labels.codes.shape[1] - 1
     observed, reached = np.full(n_sets, np.nan), np.full(n_sets, n_null)
@@ -180,6 +261,26 @@ def local_test(
         highest = np.maximum(highest, found.highest)
     alone = (1 + reached) / (1 + n_null)
     return LocalTest(observed, corrected(observed, highest), alone, highest, outcome.complete)
+
+
+def local_frame(
+    design: LocalDesign, found: LocalTest, options: LocalOptions, claim: str
+) -> dict[str, Any]:
+    """Fields of a `LocalResult`; `claim` has {classes} for those that are told apart."""
+    exchange = design.exchange
+    return {
+        "null_max": found.null_max,
+        "threshold": threshold(found.null_max, options.level),
+        "smallest_p": exchange.smallest_p,
+        "n_distinct": exchange.n_distinct,
+        "exact": exchange.exact,
+        "scheme": exchange.statement,
+        "hypothesis": claim.format(classes=told_apart(exchange.classes)),
+        "name": SCORE_WORDS.get(options.score, options.score),
+        "decoder": decoder_words(options.estimator),
+        "level": options.level,
+        "complete": found.complete,
+    }
 
 
 def _by_ridge(centers, seed, X, sets, labels, score, alpha) -> LocalScores:

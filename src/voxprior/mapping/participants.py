@@ -2,7 +2,11 @@
 
 Trials of one participant are not independent, so a group is tested by what each shows: the mean
 over the trials of each class. Of two classes their difference is a contrast map, tested against
-zero by flipping signs; of more, labels are exchanged within participants.
+zero by flipping signs; of more, labels are exchanged within participants. Or by how well each
+participant's neighbourhoods decode, minus chance, with signs flipped as well.
+
+Reference: C. Allefeld, K. Görgen, J.-D. Haynes, "Valid population inference for information-based
+imaging", NeuroImage 141, 2016: a mean above chance may come from few participants.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ from numpy.typing import NDArray
 
 from voxprior.errors import InputError
 from voxprior.mapping.maptest import map_test
+from voxprior.mapping.searchlight import searchlight
 from voxprior.mapping.verdict import MapTest
+from voxprior.space import VoxelSpace
 
-__all__ = ["class_means", "group_map_test"]
+__all__ = ["accuracy_map", "class_means", "group_accuracy_test", "group_map_test"]
 
 
 def class_means(X: NDArray, y: NDArray, groups: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -72,4 +78,41 @@ def group_map_test(X: Any, y: Any, groups: Any, **options: Any) -> MapTest:
     return found._replace(
         contrast=f"positive where {labels[1]} is above {labels[0]}",
         hypothesis=found.hypothesis.replace("the mean of the maps is not zero", differ),
+    )
+
+
+def accuracy_map(
+    X: Any, y: Any, groups: Any, space: VoxelSpace, radius: float, **options: Any
+) -> NDArray:
+    """How much better than chance the voxels around each voxel decode held-out runs, (V,).
+
+    Accuracy where classes are equally frequent, else the area under the ROC curve, whose chance is
+    a half whatever the frequencies. Options are those of `searchlight`.
+
+    >>> y, runs = np.tile([0, 1], 16), np.repeat(range(8), 4)
+    >>> X = np.random.default_rng(0).normal(size=(32, 20))
+    >>> X[:, 5] += 5.0 * y
+    >>> accuracy_map(X, y, runs, VoxelSpace.grid((20,), np.eye(4)), 1.0)[4:7].round(2)
+    array([0.5, 0.5, 0.5])
+    """
+    counts = np.unique(np.asarray(y), return_counts=True)[1]
+    even = counts.min() == counts.max()
+    options = {"score": "accuracy" if even else "auc", "n_permutations": 1} | options
+    found = searchlight(X, y, groups, space, radius=radius, **options)
+    return found.score - (1 / len(counts) if even else 0.5)
+
+
+def group_accuracy_test(maps: Any, **options: Any) -> MapTest:
+    """Test maps of `accuracy_map`, one per participant (m, V), against zero by flipping signs.
+
+    Options are those of `voxprior.mapping.map_test`.
+    """
+    found = map_test(maps, None, **options)
+    above = "the mean decoding accuracy over participants is not that of chance"
+    return found._replace(
+        contrast="positive where decoding is above chance",
+        hypothesis=found.hypothesis.replace("the mean of the maps is not zero", above).replace(
+            "In this voxel", "Around this voxel"
+        )
+        + " A mean above chance may come from few participants.",
     )

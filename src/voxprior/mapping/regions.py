@@ -13,6 +13,7 @@ A region is a set of voxels that is decoded alone and tested with all others, se
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,14 +25,13 @@ from voxprior.images import ImageSpace
 from voxprior.mapping.atlas import Atlas, read_atlas
 from voxprior.mapping.local_ridge import Labellings, operators, predicted
 from voxprior.mapping.local_test import (
-    SCORE_WORDS,
     LocalDesign,
-    check_choices,
-    decoder_words,
+    LocalOptions,
+    LocalResult,
     local_design,
+    local_frame,
+    local_options,
     local_test,
-    threshold,
-    told_apart,
 )
 from voxprior.mapping.maptest import map_test
 from voxprior.mapping.searchlight import columns_of
@@ -45,30 +45,22 @@ from voxprior.validation.run import Outcome
 __all__ = ["RegionTest", "region_test"]
 
 
-class RegionTest(NamedTuple):
+CLAIM = "The voxels of this region, together, tell {classes} apart."
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RegionTest(LocalResult):
     """Outcome of `region_test`."""
 
     table: pd.DataFrame  # one row per region, the best first
-    null_max: np.ndarray  # (B,) highest score of every relabelling
-    threshold: float  # what a score must exceed to be significant; inf where nothing can
-    smallest_p: float  # that the design and the number of relabellings can give
-    n_distinct: int  # distinct relabellings of the design
-    exact: bool  # whether all of them were used
-    scheme: str  # how labels were exchanged, in words
-    hypothesis: str  # what a small p says, in words
-    name: str  # of the score
-    decoder: str  # what decodes a region, in words
-    level: float
     absent: tuple[str, ...]  # regions of the atlas without a voxel in the mask
-    complete: bool  # False after Ctrl-C
 
     def __repr__(self) -> str:
-        many = f"all {len(self.null_max)}" if self.exact else f"{len(self.null_max)} random"
         claimed = int((self.table["p_fwer"] <= self.level).sum())
         return (
             f"Regions: {claimed} of {len(self.table)} significant (familywise error "
-            f"{self.level:g}), smallest possible p {self.smallest_p:.3g}; {many} relabellings, "
-            f"{self.scheme}\n{self.table.to_string(float_format='%.3g', index=False)}"
+            f"{self.level:g}), {self.relabellings}\n"
+            f"{self.table.to_string(float_format='%.3g', index=False)}"
         )
 
 
@@ -81,17 +73,7 @@ def region_test(
     names=None,
     space: VoxelSpace | None = None,
     weights=None,
-    score: str = "accuracy",
-    estimator: Any = None,
-    blocks=None,
-    scheme: str = "auto",
-    standardize: str = "auto",
-    alpha: float = 0.3,
-    level: float = 0.05,
-    n_permutations: int = 1000,
-    n_jobs: int | None = None,
-    random_state: int = 0,
-    progress: bool = False,
+    **options: Any,
 ) -> RegionTest:
     """Decode every region of an atlas, and test them all against relabelled scans.
 
@@ -108,9 +90,8 @@ def region_test(
         Where the voxels are: needed for images, for windows of volumes, and to say where peaks are.
     weights : array of shape (V,) or (K, V), optional
         Of the decoder of all voxels whose latent variance is shared out; a ridge by default.
-    score, estimator, blocks, scheme, standardize, alpha, level, n_permutations, n_jobs, \
-random_state, progress
-        As in `searchlight`.
+    **options
+        As in `searchlight`: score, estimator, blocks, scheme, standardize, alpha, level, ...
 
     Returns
     -------
@@ -133,47 +114,31 @@ random_state, progress
     >>> found.table["p_fwer"].le(0.05).tolist()
     [True, False, False]
     """
-    check_choices(score, level, alpha)
+    given = local_options(options)
     if labels is None:
         raise InputError("There are no regions to test", remedy=f"Give {option('labels')}")
     n_voxels = np.shape(X)[-1] if space is None else space.n_voxels
     regions = read_regions(labels, names, space, n_voxels)
-    drawn = {"n_permutations": n_permutations, "random_state": random_state}
-    design = local_design(X, y, groups, blocks, scheme=scheme, standardize=standardize, **drawn)
-    running = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
+    design = local_design(X, y, groups, given)
     sizes = regions.sets.sizes
     if space is not None:
         regions = regions._replace(sets=columns_of(regions.sets, np.shape(X)[-1], space))
-    found = local_test(design, regions.sets, score, alpha, estimator, space, running)
+    found = local_test(design, regions.sets, space, given)
     table = pd.DataFrame(
         {
             "region": regions.names,
             "voxels": sizes,
-            score: found.observed,
-            **_intervals(design, regions, score, alpha, groups, estimator),
+            given.score: found.observed,
+            **_intervals(design, regions, groups, given),
             "p_fwer": found.p_fwer,
             "p_uncorrected": found.p_uncorrected,
-            **_peaks(X, y, groups, blocks, scheme, regions, space, drawn),
-            "share": _shares(design, regions, weights, alpha),
+            **_peaks(X, y, groups, regions, space, given),
+            "share": _shares(design, regions, weights, given.alpha),
         }
     )
-    table = table.sort_values(["p_fwer", score], ascending=[True, False], ignore_index=True)
-    exchange = design.exchange
-    return RegionTest(
-        table,
-        found.null_max,
-        threshold(found.null_max, level),
-        exchange.smallest_p,
-        exchange.n_distinct,
-        exchange.exact,
-        exchange.statement,
-        f"The voxels of this region, together, tell {told_apart(exchange.classes)} apart.",
-        SCORE_WORDS.get(score, score),
-        decoder_words(estimator),
-        level,
-        regions.absent,
-        found.complete,
-    )
+    table = table.sort_values(["p_fwer", given.score], ascending=[True, False], ignore_index=True)
+    frame = local_frame(design, found, given, CLAIM)
+    return RegionTest(table=table, absent=regions.absent, **frame)
 
 
 # --- regions ----------------------------------------------------------------------------------
@@ -239,15 +204,15 @@ def _by_voxel(labels: np.ndarray, names: Any, n_voxels: int) -> tuple[np.ndarray
 # --- columns of the table ---------------------------------------------------------------------
 
 
-def _intervals(design: LocalDesign, regions: Regions, score, alpha, groups, estimator) -> dict:
+def _intervals(design: LocalDesign, regions: Regions, groups, options: LocalOptions) -> dict:
     """Limits of 95 % intervals of accuracies; none for other scores and other decoders."""
     n = len(regions.names)
-    if score != "accuracy" or estimator is not None:
+    if options.score != "accuracy" or options.estimator is not None:
         return {"low": np.full(n, np.nan), "high": np.full(n, np.nan)}
     X, labels, _ = design
     limits = []
     for number in range(n):
-        operator = operators(X, regions.sets, np.array([number]), labels.fold, alpha)[0]
+        operator = operators(X, regions.sets, np.array([number]), labels.fold, options.alpha)[0]
         found = _interval(predicted(operator, labels).argmax(axis=1), labels, groups)
         limits.append((found.low, found.high))
     low, high = np.array(limits).T
@@ -267,11 +232,21 @@ def _interval(guess: np.ndarray, labels: Labellings, groups: Any) -> Any:
     return interval(result, "accuracy")
 
 
-def _peaks(X, y, groups, blocks, scheme, regions: Regions, space, drawn) -> dict[str, Any]:
+def _peaks(
+    X, y, groups, regions: Regions, space: VoxelSpace | None, options: LocalOptions
+) -> dict[str, Any]:
     """The voxel of the largest statistic of every region, where it is, and its corrected p."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # that the floor is high is told elsewhere
-        test = map_test(X, y, groups, blocks=blocks, scheme=scheme, **drawn)
+        test = map_test(
+            X,
+            y,
+            groups,
+            blocks=options.blocks,
+            scheme=options.scheme,
+            n_permutations=options.n_permutations,
+            random_state=options.random_state,
+        )
     members = [regions.sets.members(number) for number in range(len(regions.names))]
     peak = np.array([one[np.argmax(np.abs(test.statistic[one]))] for one in members])
     columns: dict[str, Any] = {}

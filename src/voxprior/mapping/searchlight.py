@@ -15,27 +15,32 @@ Etzel, Zacks & Braver, "Searchlight analysis: promise, pitfalls, and potential",
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from voxprior.errors import InputError, option
 from voxprior.mapping.local_test import (
-    SCORE_WORDS,
-    check_choices,
-    decoder_words,
+    LocalResult,
     local_design,
+    local_frame,
+    local_options,
     local_test,
-    threshold,
-    told_apart,
 )
 from voxprior.mapping.vicinity import Neighborhoods, neighborhoods
 from voxprior.space import VoxelSpace
 
 __all__ = ["SearchlightResult", "searchlight"]
 
+CLAIM = (
+    "The voxels around this one, together, tell {classes} apart. It claims the neighbourhood, and "
+    "not the voxel at its centre."
+)
 
-class SearchlightResult(NamedTuple):
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SearchlightResult(LocalResult):
     """Outcome of `searchlight`; maps have one value per voxel, the centre of its neighbourhood."""
 
     score: np.ndarray
@@ -43,25 +48,12 @@ class SearchlightResult(NamedTuple):
     p_uncorrected: np.ndarray
     size: np.ndarray  # voxels of each neighbourhood
     significant: np.ndarray  # (V,) bool, by p_fwer
-    threshold: float  # what a score must exceed to be significant; inf where nothing can
-    null_max: np.ndarray  # (B,) highest score of every relabelling
-    smallest_p: float  # that the design and the number of relabellings can give
-    n_distinct: int  # distinct relabellings of the design
-    exact: bool  # whether all of them were used
-    scheme: str  # how labels were exchanged, in words
-    hypothesis: str  # what a small p says, in words
-    name: str  # of the score
-    decoder: str  # what decodes a neighbourhood, in words
-    level: float
-    complete: bool  # False after Ctrl-C
 
     def __repr__(self) -> str:
-        many = f"all {len(self.null_max)}" if self.exact else f"{len(self.null_max)} random"
         return (
             f"Searchlight: {int(self.significant.sum()):,} of {len(self.score):,} neighbourhoods "
             f"significant (familywise error {self.level:g}), highest {self.name} "
-            f"{np.nanmax(self.score):.3f}, threshold {self.threshold:.3f}, smallest possible p "
-            f"{self.smallest_p:.3g}; {many} relabellings, {self.scheme}"
+            f"{np.nanmax(self.score):.3f}, threshold {self.threshold:.3f}, {self.relabellings}"
         )
 
 
@@ -73,17 +65,7 @@ def searchlight(
     *,
     radius: float = 6.0,
     units: str = "mm",
-    score: str = "accuracy",
-    estimator: Any = None,
-    blocks=None,
-    scheme: str = "auto",
-    standardize: str = "auto",
-    alpha: float = 0.3,
-    level: float = 0.05,
-    n_permutations: int = 1000,
-    n_jobs: int | None = None,
-    random_state: int = 0,
-    progress: bool = False,
+    **options: Any,
 ) -> SearchlightResult:
     """Decode every neighbourhood of voxels, and test the map against relabelled scans.
 
@@ -100,24 +82,9 @@ def searchlight(
     radius, units
         How far a neighbourhood reaches, in "mm", "voxel" or "rings", see
         `voxprior.mapping.vicinity`.
-    score : {"accuracy", "auc", "margin"}
-        "margin" is the mean held-out margin of a neighbourhood in units of its standard deviation
-        over relabellings: finer than accuracy, and not to be read as a share.
-    estimator : classifier, optional
-        Decodes every neighbourhood instead of ridge; thousands of times slower.
-    blocks, scheme
-        How labels are exchanged, see `voxprior.validation.relabelling`.
-    standardize : {"auto", "zscore", "center", "none"}
-        What is done to every voxel within each group, without labels. "auto": nothing where groups
-        do not hold the classes equally often, else "zscore", or "center" below 8 scans per group.
-    alpha : float
-        Penalty of the ridge, relative to the mean variance of the neighbourhood's voxels.
-    level : float
-        Of significance, for the whole map.
-    n_permutations : int
-        Relabellings. Where the design has no more than twice as many, all are used.
-    n_jobs, random_state, progress
-        See `voxprior.validation.cross_validate`.
+    **options
+        score, estimator, blocks, scheme, standardize, alpha, level, n_permutations, n_jobs,
+        random_state and progress, see `voxprior.mapping.local_test.LocalOptions`.
 
     Returns
     -------
@@ -135,35 +102,21 @@ def searchlight(
     >>> np.flatnonzero(found.significant)
     array([20, 21, 22])
     """
-    check_choices(score, level, alpha)
+    given = local_options(options)
     if space is None:
         raise InputError(
             "Where the voxels are is not known", remedy=f"Give {option('space')}, a VoxelSpace"
         )
     near = columns_of(neighborhoods(space, radius, units), np.shape(X)[-1], space)
-    drawn = {"n_permutations": n_permutations, "random_state": random_state}
-    design = local_design(X, y, groups, blocks, scheme=scheme, standardize=standardize, **drawn)
-    running = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
-    found = local_test(design, near, score, alpha, estimator, space, running)
-    exchange = design.exchange
+    design = local_design(X, y, groups, given)
+    found = local_test(design, near, space, given)
     return SearchlightResult(
-        found.observed,
-        found.p_fwer,
-        found.p_uncorrected,
-        near.sizes // (np.shape(X)[-1] // space.n_voxels),
-        found.p_fwer <= level,
-        threshold(found.null_max, level),
-        found.null_max,
-        exchange.smallest_p,
-        exchange.n_distinct,
-        exchange.exact,
-        exchange.statement,
-        f"The voxels around this one, together, tell {told_apart(exchange.classes)} apart. It "
-        "claims the neighbourhood, and not the voxel at its centre.",
-        SCORE_WORDS.get(score, score),
-        decoder_words(estimator),
-        level,
-        found.complete,
+        score=found.observed,
+        p_fwer=found.p_fwer,
+        p_uncorrected=found.p_uncorrected,
+        size=near.sizes // (np.shape(X)[-1] // space.n_voxels),
+        significant=found.p_fwer <= given.level,
+        **local_frame(design, found, given, CLAIM),
     )
 
 

@@ -1,15 +1,25 @@
-"""The second level: one score per participant, and whether their mean is above chance."""
+"""The second level: scores of participants in a table, their means against chance, and maps.
+
+A map of the group is tested by what each participant shows: how well the voxels around every voxel
+decode held-out runs of their own, minus chance. Signs of these maps are flipped, so that a small p
+says that the mean over participants is not chance; not that most of them are above it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
 
 from voxprior.decoder.comparison import decimals
+from voxprior.decoder.mapping import Mapped, mapped
+from voxprior.images import Dataset
+from voxprior.mapping import accuracy_map, group_accuracy_test
 from voxprior.validation.result import plain
 
 
@@ -31,14 +41,14 @@ def group_tests(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def write_tests(table: pd.DataFrame, work: Path, name: str) -> None:
-    """Write the table of participants, and the tests of it, into a folder."""
+    """Write the table of participants and the tests of its columns."""
     options: dict[str, Any] = {"float_format": "%.6g", "na_rep": "n/a"}
     table.to_csv(work / f"{name}.tsv", sep="\t", index=False, **options)
     (work / f"{name}.json").write_text(json.dumps(group_tests(table), indent=1), "utf-8")
 
 
 def as_table(table: pd.DataFrame) -> dict[str, Any]:
-    """The table of participants in the form of the report's tables."""
+    """Return the table of participants as the report shows it."""
     rows = [
         [
             row["participant_id"],
@@ -53,3 +63,30 @@ def as_table(table: pd.DataFrame) -> dict[str, Any]:
         "columns": ["participant", "trials", "within", "between"],
         "rows": rows,
     }
+
+
+def map_accuracies(
+    of_participants: Iterable[Dataset], group: Dataset, radius: float, **options: Any
+) -> Mapped:
+    """Test maps of decoding accuracy, one per participant, against chance by flipping signs.
+
+    Parameters
+    ----------
+    of_participants : iterable of Dataset
+        Trials of each participant, with runs as groups, in the voxels of `group`.
+    group : Dataset
+        Trials of all.
+    radius : float
+        Of the neighbourhoods that are decoded, in millimetres.
+    **options
+        As in `voxprior.mapping.map_test`.
+    """
+    maps = np.array(
+        [
+            accuracy_map(data.X, data.y, data.groups, data.space, radius, blocks=data.blocks)
+            for data in of_participants
+        ]
+    )
+    found = group_accuracy_test(maps, space=group.space, **options)
+    title = f"Decoding within {radius:g} mm, over {len(maps)} participants"
+    return mapped(group, found, title=title)

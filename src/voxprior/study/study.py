@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from voxprior import __version__
@@ -28,12 +29,12 @@ from voxprior.decoder.preparation import name_of
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
-from voxprior.mapping import Atlas
+from voxprior.mapping import Atlas, neighborhoods
 from voxprior.output import FINISHED, Clock, is_log, output_files
 from voxprior.registry import default_model
 from voxprior.report.where import headline
 from voxprior.study.derivatives import Run, find_derivatives, find_runs, find_subjects
-from voxprior.study.second_level import as_table, group_tests, write_tests
+from voxprior.study.second_level import as_table, group_tests, map_accuracies, write_tests
 from voxprior.validation import Result, chance_level
 from voxprior.validation.result import plain, score_predictions, write_whole
 
@@ -58,7 +59,7 @@ class Study:
         Model, workers and seed.
     reading : dict
         Keywords of `voxprior.images.load_runs`: conditions, delay, confounds, smoothing_fwhm, ...
-    cv, allow, permutations
+    cv, allow, permutations, test
         As in `Decoder.decode`.
     mapping : bool
         Whether to test where in the brain classes differ: of each participant over runs, of the
@@ -70,6 +71,9 @@ class Study:
     reporting : dict
         What reports are asked for: positive, prevalence, curve, stock, atlas and atlas_labels of
         `voxprior.decoder.decoding.decode`.
+    searchlight : float, optional
+        Millimetres within which voxels of each participant are decoded together, for a map of the
+        group.
 
     Examples
     --------
@@ -92,6 +96,8 @@ class Study:
     progress: Callable[[str], None] | None = None
     prior_from: str | None = None
     reporting: Mapping[str, Any] = field(default_factory=dict)
+    test: str = "auto"
+    searchlight: float | None = None
 
     @classmethod
     def from_bids(
@@ -112,6 +118,8 @@ class Study:
         model: str | None = None,
         prior_from: str | None = None,
         reporting: Mapping[str, Any] | None = None,
+        test: str = "auto",
+        searchlight: float | None = None,
         **reading: Any,
     ) -> Study:
         """Find the runs of a BIDS folder and its fMRIPrep derivatives.
@@ -134,7 +142,8 @@ class Study:
             Labels; all if absent.
         model : str, optional
             What the model is called; its name in the registry by default.
-        cv, allow, permutations, mapping, progress, prior_from, reporting, **reading
+        cv, allow, permutations, mapping, progress, prior_from, reporting, test, searchlight, \
+**reading
             As in the class.
         """
         bids = Path(bids)
@@ -147,6 +156,7 @@ class Study:
         settings: dict[str, Any] = {"cv": cv, "allow": allow, "permutations": permutations}
         settings["mapping"] = mapping
         settings |= {"prior_from": prior_from, "reporting": dict(reporting or {})}
+        settings |= {"test": test, "searchlight": searchlight}
         if prior_from not in (None, "group"):
             raise InputError(
                 f"{option('prior_from', prior_from)} is not a choice", expected="group"
@@ -230,7 +240,7 @@ class Study:
         groups: list[str] | None = None,
         mapping: Callable[..., Mapped] = map_data,
         beside: Callable[[Result], list[dict[str, Any]]] | None = None,
-        write_more: Callable[[Result, Path], None] | None = None,
+        write_more: Callable[[Result, Path, Dataset], None] | None = None,
         decoder: Decoder | None = None,
     ) -> Result:
         """Read, decode and write runs; the file of settings comes last."""
@@ -238,6 +248,8 @@ class Study:
         with output_files(folder, naming.prefix.strip("_"), sign) as work:
             with clock.phase("reading images", show=bool(self.decoder.verbose)):
                 data = self.read(runs, groups)
+            if self.searchlight is not None:
+                neighborhoods(data.space, self.searchlight)  # refused before anything long
             if data.dropped:
                 told = f"{title}: {len(data.dropped)} trials left out: {data.dropped[0]}"
                 warnings.warn(InputWarning(told), stacklevel=3)
@@ -246,6 +258,7 @@ class Study:
                 cv=self.cv,
                 allow=self.allow,
                 permutations=self.permutations,
+                test=self.test,
                 title=f"{title}, {self.model}: {subject(data)}",
                 beside=beside,
                 folder=work / FINISHED,
@@ -255,7 +268,7 @@ class Study:
             )
             done.write(work, naming)
             if write_more is not None:
-                write_more(done.result, work)
+                write_more(done.result, work, data)
             (work / sign).write_text(json.dumps(self.settings(runs), indent=1), "utf-8")
         return done.result
 
@@ -289,6 +302,8 @@ class Study:
                 "Split": _readable(self.cv),
                 "Allow": list(self.allow),
                 "Permutations": self.permutations,
+                "Test": self.test,
+                "Searchlight": self.searchlight,
                 "Map": self.mapping,
                 "Report": {k: _readable(v) for k, v in sorted(self.reporting.items())},
                 "Seed": self.decoder.random_state,
@@ -345,13 +360,27 @@ class Study:
             groups=[f"sub-{label}" for label, of_one in self.runs.items() for _ in of_one],
             mapping=map_participants,
             beside=lambda result: [as_table(self.second_level(result))],
-            write_more=lambda result, work: write_tests(
-                self.second_level(result), work, naming.file("secondlevel")
-            ),
+            write_more=self._write_group,
         )
         tests = group_tests(self.second_level(result))
         found = {"level": "group", **summary_of(result), "second_level": tests}
         return found | {"folder": str(self.out)}
+
+    def _write_group(self, result: Result, work: Path, data: Dataset) -> None:
+        """Write the second level: scores of participants, and the map of their accuracies."""
+        write_tests(self.second_level(result), work, f"{self.name}_secondlevel")
+        if self.searchlight is None:
+            return
+        everywhere = data.images.inverse_transform(np.ones(data.space.n_voxels))
+        same = replace(self, reading={**self.reading, "mask": everywhere})
+        seed, tell = self.decoder.random_state, self._tell
+        of_participants = (same.read(runs) for runs in self.runs.values())
+        found = map_accuracies(
+            of_participants, data, self.searchlight, random_state=seed, tell=tell
+        )
+        self._tell(headline(found.test))
+        start = f"{self.name}_searchlight_"
+        found.write(work, Naming(start, f"{start}stat-{{}}_statmap", ""))
 
     def second_level(self, result: Result) -> pd.DataFrame:
         """One row per participant: scores within (held-out runs), and between (held out itself)."""
