@@ -38,8 +38,8 @@ def run_choices(run: Run) -> Part:
         "other: chains, 60 nodes, 25 scans": _on_other_chains(run.quick),
     }
     for title, work in (
-        ("chosen on: Haxby block means, 5 pairs", _on_haxby),
-        ("other: finger7T, 8 pairs", _on_fingers),
+        ("chosen on: Haxby block means, 3 pairs", _on_haxby),
+        ("other: finger7T, 4 pairs", _on_fingers),
     ):
         try:
             columns[title] = work(run.quick)
@@ -62,7 +62,7 @@ def _on_chains(quick: bool) -> dict[str, float]:
     rounds = []
     for seed in range(1 if quick else 5):
         data = chains(n_per_class=20, n_nodes=80, coupling=0.5, random_state=200 + seed)
-        cv = MonteCarloLeaveOnePerClassOut(1, n_pairs=2 if quick else 8, random_state=seed)
+        cv = MonteCarloLeaveOnePerClassOut(1, n_pairs=2 if quick else 5, random_state=seed)
         folds = cv.split(data.X, data.y)
         rounds.append(arms.accuracies(_methods(80), data.X, data.y, folds))
     return arms.pooled(rounds)
@@ -86,19 +86,19 @@ def bias_and_compression(run: Run) -> Part:
             )
             for name, rho in (("plain", None), ("compressed", 1.0))
         }
-        rounds = pairs_of(methods, datasets.haxby_vt(volumes=False), 5, run.quick)
+        rounds = pairs_of(methods, datasets.haxby_vt(volumes=False), 3, run.quick)
         rows.append({"bias": bias, "gamma": gamma, "pairs": len(rounds), **arms.pooled(rounds)})
     title = "Section 1.3.3: a penalised bias flatters compression (Haxby block means)"
     return Part({title: Table(rows)})
 
 
 def _on_haxby(quick: bool) -> dict[str, float]:
-    return arms.pooled(pairs_of(_methods(100), datasets.haxby_vt(volumes=False), 5, quick))
+    return arms.pooled(pairs_of(_methods(100), datasets.haxby_vt(volumes=False), 3, quick))
 
 
 def _on_fingers(quick: bool) -> dict[str, float]:
     subjects = (1,) if quick else (1, 2, 3, 4)
-    rounds = [pairs_of(_methods(100), datasets.finger7t(s), 2, quick) for s in subjects]
+    rounds = [pairs_of(_methods(100), datasets.finger7t(s), 1, quick) for s in subjects]
     return arms.pooled([r for subject in rounds for r in subject])
 
 

@@ -21,7 +21,7 @@ def blocks(run: Run) -> Part:
     rows = []
     for design, k in run.each((d, k) for d in DESIGNS for k in (19, 41)):
         rounds = []
-        for seed in range(1 if run.quick else 5):
+        for seed in range(1 if run.quick else 3):
             X, y = DESIGNS[design](seed, k + 150)
             methods = {
                 f"{kind}, {way}": RandomFieldClassifier(None, blocks=b, temperature=1.0, **settings)
@@ -70,7 +70,7 @@ def time(run: Run) -> Part:
     n = 30
     for design, k in run.each((d, k) for d in ("still", "gradual", "sudden") for k in (30, 90)):
         rounds = []
-        for seed in range(1 if run.quick else 6):
+        for seed in range(1 if run.quick else 5):
             X, y = _turning(design, seed, k, n)
             methods = {
                 f"{kind}, drift {q:g}": RandomFieldClassifier(

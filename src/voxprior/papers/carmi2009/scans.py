@@ -63,9 +63,9 @@ def patterns(run: Run) -> Part:
     A set of data is given with how many pairs of its classes are drawn.
     """
     sets = {
-        "Haxby, block means": (lambda: datasets.haxby_vt(volumes=False), 5),
+        "Haxby, block means": (lambda: datasets.haxby_vt(volumes=False), 3),
         "Haxby, volumes": (datasets.haxby_vt, 1),
-        **{f"finger7T, subject {s}": (lambda s=s: datasets.finger7t(s), 2) for s in (1, 2, 3, 4)},
+        **{f"finger7T, subject {s}": (lambda s=s: datasets.finger7t(s), 1) for s in (1, 2, 3, 4)},
     }
     rows, gains = [], []
     methods = arms.fields(100) | arms.rivals(100)
