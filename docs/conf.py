@@ -46,11 +46,12 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "figures.WalksFirst",
     "image_scrapers": ("figures.scrape",),
     "capture_repr": ("_repr_html_",),
     "abort_on_example_error": True,
     "min_reported_time": 1,
+    "thumbnail_size": (400, 280),
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,  # its page would load scripts from the web

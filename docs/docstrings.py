@@ -54,8 +54,13 @@ def formulas(lines):
 
 
 def skip(app, what, name, obj, skip, options):
-    """Leave out metadata routing, which every scikit-learn estimator inherits."""
-    return skip or name == "get_metadata_routing" or bool(re.fullmatch(r"set_\w+_request", name))
+    """Leave out metadata routing, which every scikit-learn estimator inherits, and bare fields.
+
+    Fields of named tuples are told by their class; their own text is the number they have.
+    """
+    field = type(obj).__name__ == "_tuplegetter"
+    routing = name == "get_metadata_routing" or bool(re.fullmatch(r"set_\w+_request", name))
+    return skip or routing or field
 
 
 def setup(app):

@@ -1,4 +1,4 @@
-"""Collect the pictures of gallery examples: matplotlib figures that belong to no window.
+"""The gallery: its order, and pictures of matplotlib figures that belong to no window.
 
 `voxprior.report` returns figures without pyplot, so sphinx-gallery's own scraper does not see them;
 this one saves every figure that a code block bound to a name, alone or in a dictionary.
@@ -6,6 +6,15 @@ this one saves every figure that a code block bound to a name, alone or in a dic
 
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst
+from sphinx_gallery.sorting import FileNameSortKey
+
+
+class WalksFirst(FileNameSortKey):
+    """Walks from files to a report, then examples of single models."""
+
+    def __call__(self, filename):
+        """Return a key that sorts walks before others."""
+        return ("_walk_" not in str(filename), str(filename))
 
 
 def scrape(block, block_vars, gallery_conf):

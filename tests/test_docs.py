@@ -14,9 +14,10 @@ from sklearn.utils.estimator_checks import check_estimator
 import voxprior
 import voxprior.auto
 import voxprior.models
+from voxprior.validation.audit import SEVERITY
 
 DOCS = Path(__file__).parents[1] / "docs"
-API = (DOCS / "api.rst").read_text("utf-8")
+API = "".join((DOCS / name).read_text("utf-8") for name in ("reference.rst", "api.rst"))
 LISTED = set(re.findall(r"^   ([\w.]+)$", API, re.MULTILINE))
 
 
@@ -52,6 +53,22 @@ def test_what_is_listed_is_there():
         prefix = section.split(maxsplit=1)[0]
         for name in re.findall(r"^   ([\w.]+)$", section, re.MULTILINE):
             pkgutil.resolve_name(f"{prefix}.{name}")
+
+
+def test_the_messages_of_troubleshooting_are_said_by_the_package():
+    package = Path(voxprior.__file__).parent
+    said = "".join(path.read_text("utf-8") for path in package.rglob("*.py"))
+    rows = re.findall(
+        r"^\| ([^|]*`[^|]*) \|", (DOCS / "troubleshooting.md").read_text("utf-8"), re.M
+    )
+    quoted = [text.strip("[]") for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    assert len(quoted) >= 20
+    assert [text for text in quoted if text not in said] == []
+
+
+def test_every_finding_is_explained():
+    names = re.findall(r"^\| `([a-z-]+)` \|", (DOCS / "audit.md").read_text("utf-8"), re.M)
+    assert sorted(names) == sorted(SEVERITY)
 
 
 # ---------------------------------------------------------------- the family of the page
