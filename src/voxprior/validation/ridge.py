@@ -78,8 +78,6 @@ def ridge_operator(
     Examples
     --------
     >>> import numpy as np
-
-    from voxprior.blocks import gram_matrix
     >>> from voxprior.validation.ridge import ridge_operator
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> half = (np.array([0, 1]), np.array([2, 3]))
@@ -132,8 +130,6 @@ class EvidenceRidge:
     Examples
     --------
     >>> import numpy as np
-
-    from voxprior.blocks import gram_matrix
     >>> from voxprior.validation.ridge import EvidenceRidge
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(12, 5)), np.tile([0, 1], 6)
