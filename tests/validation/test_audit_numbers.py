@@ -171,6 +171,21 @@ def test_a_part_of_pairs_keeps_their_weight():
     assert sorted(whole.a) == list(range(14))
 
 
+def test_a_sorted_list_of_people_has_no_neighbours_in_time():
+    X = noise(20)[0]
+    X[10:] += 3 * np.random.default_rng(5).normal(size=120)  # patients after controls
+    folds = [(np.arange(20) % 5 != k, np.arange(20) % 5 == k) for k in range(5)]
+    folds = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in folds]
+    people = [f"sub-{i:02d}_pet.nii" for i in range(20)]
+    age = np.random.default_rng(6).normal(size=20)
+    known = {"folds": folds, "estimator": Ridge()}
+    told = likeness.serial_neighbors(audited(X, age, names=people, **known))
+    assert "every scan is of another subject" in told.reason
+    assert likeness.serial_neighbors(audited(X, age, **known)) != []
+    twice = [f"sub-{i // 2:02d}_run-{i % 2}.nii" for i in range(20)]
+    assert likeness.serial_neighbors(audited(X, age, names=twice, **known)) != []
+
+
 def test_neighbours_met():
     first = np.array([0, 1, 3])  # scans 2 and 3 are of different runs
     folds = [(np.array([0, 3]), np.array([1, 2, 4])), (np.array([0, 1, 2]), np.array([3, 4]))]

@@ -133,6 +133,20 @@ def test_differences_by_rows(cv, score):
     assert found.reason == "6 groups drawn whole"
 
 
+def test_a_difference_of_few_groups_is_told_without_limits():
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 8)
+    X, groups = rng.normal(size=(16, 3)) + 0.8 * y[:, None], np.repeat(np.arange(4), 4)
+    pair = [
+        cross_validate(GaussianNB(var_smoothing=s), X, y, groups, allow=["labels-confounded"])
+        for s in (1e-9, 2.0)
+    ]
+    found = difference_interval(*pair, "log_loss")
+    wanted = pair[0].pooled()["log_loss"] - pair[1].pooled()["log_loss"]
+    assert found.estimate == pytest.approx(wanted)
+    assert (found.method, found.reason) == ("none", "fewer than 5 independent groups")
+    assert np.isnan([found.low, found.high]).all()
+
+
 def test_a_difference_is_no_smaller_than_one_scan():
     result = classes()
     found = difference_interval(result, result, "accuracy")

@@ -12,7 +12,9 @@ residuals of one class are related to each other but not to those of another; th
 π with T(π) at least T is a p-value. Found is p ≤ .001 of 1,999 exchanges, and of course only where
 enough test scans have such a partner in training.
 
-* **Neighbours** are scans i and i + 1; where groups are given, of the same group.
+* **Neighbours** are scans i and i + 1; where groups are given, of the same group. Where file names
+  say that every scan is of another subject there are none: a list of people may be sorted by what
+  they have in common.
 * **Levels** are those of a column of the table, or of ``sub-``, ``ses-`` and ``run-`` in file names
   (a session is one of a subject, a run one of a session). Scans of the same group cannot straddle
   folds by group, so with groups only pairs of different ones count. Where a group has one level,
@@ -128,6 +130,9 @@ def serial_neighbors(scans: AuditedScans) -> Answer:
     rows = comparable_rows(scans)
     if isinstance(rows, NotChecked):
         return rows
+    subjects = entity_columns(scans.names).get("sub-", ())
+    if len(set(subjects)) == len(rows):
+        return NotChecked("every scan is of another subject, so that their order is no time")
     first = np.arange(len(rows) - 1)
     if scans.group_codes is not None:
         first = first[scans.group_codes[first] == scans.group_codes[first + 1]]
