@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # One BLAS thread per test worker: workers fill the cores already.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 -q
 
-.PHONY: demo test test-all test-browser test-minimum fuzz mutants lint bench papers docs clean
+.PHONY: demo test test-all test-browser test-wheel test-minimum fuzz mutants lint bench papers docs clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.has-voxprior  ## what each family is worth where its assumption is true
@@ -42,15 +42,24 @@ test-browser: $(VENV)/.has-test $(VENV)/.has-browser $(VENV)/.has-docs katex  ##
 	  && tar xzf "$$(npm pack --silent axe-core@4)" package/axe.min.js; } || echo "axe-core cannot be fetched: npm is needed" >&2
 	$(BIN)/python -m pytest -q -m browser tests
 
+# The tests of the sdist, without its sources, on the installed wheel: what was not packed is missed.
 # Two versions of numba do not share a cache of compiled code.
-test-minimum: .venv-minimum/.has-test  ## the fast suite on the lowest versions pyproject.toml allows
-	NUMBA_CACHE_DIR=.venv-minimum/numba $(subst $(BIN),.venv-minimum/bin,$(PYTEST))
+MINIMUM := $(CURDIR)/.venv-minimum
+test-wheel: .venv-minimum/.has-test dist/.checked  ## the fast suite of the wheel, on the lowest versions allowed
+	rm -rf $(MINIMUM)/suite && mkdir $(MINIMUM)/suite
+	tar xzf dist/*.tar.gz --strip-components 1 -C $(MINIMUM)/suite
+	rm -r $(MINIMUM)/suite/src
+	$(MINIMUM)/bin/python -m pip install -qq --no-deps --force-reinstall dist/*.whl
+	cd $(MINIMUM)/suite && NUMBA_CACHE_DIR=$(MINIMUM)/numba $(subst $(BIN),$(MINIMUM)/bin,$(PYTEST)) tests README.md --pyargs voxprior
+
+test-minimum: test-wheel
 
 lint: $(VENV)/.has-dev  ## format, rules, types, import directions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@test ! -x $(BIN)/hadolint || $(BIN)/hadolint Dockerfile
 
 bench: $(VENV)/.has-bench  ## race the peers; tables land in benchmarks/speed
 	for race in sharing fields boosting gaussian network permutation mapping; do \
@@ -74,7 +83,7 @@ katex:
 	  && tar xzf "$$(npm pack --silent katex@0.16)" package/dist; } || echo "KaTeX cannot be fetched: npm is needed" >&2
 
 clean:
-	rm -rf $(VENV) .venv-minimum docs/_build docs/auto_examples docs/generated
+	rm -rf $(VENV) .venv-minimum dist docs/_build docs/auto_examples docs/generated
 
 $(VENV)/.has-voxprior: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -88,8 +97,16 @@ $(VENV)/.has-%: pyproject.toml
 	@$(PIP) --editable '.[$*]'
 	@touch $@
 
+# The sdist, and the wheel built from it.
+SOURCES := $(shell find src tests docs/*.* docs/families recipe -type f -not -path '*/__pycache__/*')
+dist/.checked: pyproject.toml $(SOURCES) $(VENV)/.has-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/python tests/package.py dist
+	@touch $@
+
 .venv-minimum/.has-test: pyproject.toml tests/minimum.py
 	$(PYTHON) -m venv --clear .venv-minimum
 	$(PYTHON) tests/minimum.py > .venv-minimum/constraints.txt
-	.venv-minimum/bin/python -m pip install -qq --editable '.[test]' -c .venv-minimum/constraints.txt
+	.venv-minimum/bin/python -m pip install -qq '.[test]' -c .venv-minimum/constraints.txt
 	@touch $@

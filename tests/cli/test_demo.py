@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.utils import Bunch
+from tests.cli.conftest import SHAPE, save
 
 from voxprior import registry
 from voxprior.images import haxby
 from voxprior.simulate import Scene, blobs, scenes, time_courses
-
-from .conftest import SHAPE, save
 
 
 def _courses(seed):

@@ -7,7 +7,17 @@ import pytest
 
 from voxprior import __version__
 
-COMMANDS = ["demo", "decode", "predict", "compare", "pack", "reproduce", "bids", "families"]
+COMMANDS = [
+    "demo",
+    "decode",
+    "predict",
+    "compare",
+    "pack",
+    "reproduce",
+    "bids",
+    "families",
+    "doctor",
+]
 RUN = "from voxprior.cli import main; main()"
 
 
@@ -40,9 +50,8 @@ def test_help_teaches(run, command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert "Usage" in result.output
-    if command != "demo":
-        words = " ".join(result.output.split())  # lines break elsewhere in older typers
-        assert f"voxprior {command} " in words.replace(f"Usage: voxprior {command}", "")
+    words = " ".join(result.output.split())  # lines break elsewhere in older typers
+    assert f"voxprior {command} " in words.replace(f"Usage: voxprior {command}", "")
 
 
 def test_version_and_commands(run):

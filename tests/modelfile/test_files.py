@@ -135,7 +135,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
 
 
 def test_the_system_tells_its_memory():
-    assert files._available_memory() > 1e6
+    assert files.available_memory() > 1e6
 
 
 def test_memory_without_proc(monkeypatch):
@@ -143,9 +143,9 @@ def test_memory_without_proc(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr("pathlib.Path.read_text", absent)
-    assert files._available_memory() > 1e6
+    assert files.available_memory() > 1e6
     monkeypatch.setattr(os, "sysconf", lambda name: (_ for _ in ()).throw(ValueError(name)))
-    assert files._available_memory() is None
+    assert files.available_memory() is None
 
 
 def test_a_saved_version_may_be_missing(tmp_path, monkeypatch):

@@ -497,7 +497,7 @@ def test_other_formats_are_named(number, good, refused):
 
 
 def test_what_does_not_fit_into_memory_is_refused(good, refused, monkeypatch):
-    monkeypatch.setattr("voxprior.modelfile.files._available_memory", lambda: 2 * len(good))
+    monkeypatch.setattr("voxprior.modelfile.files.available_memory", lambda: 2 * len(good))
     refused(good, "does not fit into memory")
 
 

@@ -9,6 +9,7 @@ from voxprior.cli.bids import bids
 from voxprior.cli.compare import compare
 from voxprior.cli.decode import decode
 from voxprior.cli.demo import demo
+from voxprior.cli.doctor import doctor
 from voxprior.cli.errors import reported
 from voxprior.cli.families import families
 from voxprior.cli.map import map_
@@ -19,13 +20,12 @@ from voxprior.cli.reproduce import reproduce
 app = typer.Typer(
     name="voxprior",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 READ_SCANS = (decode, predict, compare, map_, bids)
-for command in (demo, decode, predict, compare, map_, pack, reproduce, bids, families):
+for command in (demo, decode, predict, compare, map_, pack, reproduce, bids, families, doctor):
     call = with_groups(command)
     call = within_memory(call) if command in READ_SCANS else call
     app.command(command.__name__.rstrip("_"), cls=ManyValues)(reported(call))

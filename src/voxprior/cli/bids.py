@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +24,7 @@ from voxprior.cli.options import (
     Trials,
     Workers,
 )
-from voxprior.cli.terminal import PlainConsole, say
+from voxprior.cli.terminal import PlainConsole, say, versioned
 
 
 class Level(StrEnum):
@@ -132,7 +131,7 @@ def bids(
     participants = level is Level.participant
     found = study.decode_participants() if participants else study.decode_group()
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(versioned(found))
     else:
         _show(found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +21,7 @@ from voxprior.cli.options import (
     Trials,
     Workers,
 )
-from voxprior.cli.terminal import PlainConsole, print_table
+from voxprior.cli.terminal import PlainConsole, print_table, versioned
 from voxprior.cli.words import in_command_words
 from voxprior.errors import refuses_input
 from voxprior.output import FINISHED, RUN_FILE, Clock, output_folder
@@ -139,8 +138,7 @@ def _write(comparison: Comparison, data: Dataset, folder: Path, told: dict[str, 
     (folder / "results").mkdir()
     for name, result in comparison.results.items():
         result.to_json(folder / "results" / f"{name}.json")
-    content = json.dumps(comparison.to_dict(), indent=1)
-    (folder / "comparison.json").write_text(content, "utf-8")
+    (folder / "comparison.json").write_text(versioned(comparison.to_dict()), "utf-8")
 
 
 def _show(comparison: Comparison, data: Dataset, label: str | None, out: Path) -> None:

@@ -1,6 +1,5 @@
 """``voxprior decode``: images and labels in; report, predictions, maps and a model out."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from voxprior.cli.options import (
     Trials,
     Workers,
 )
-from voxprior.cli.terminal import PlainConsole, say
+from voxprior.cli.terminal import PlainConsole, say, versioned
 from voxprior.output import FINISHED, Clock, output_folder
 
 
@@ -102,7 +101,7 @@ def decode(
         done.write(folder)
     found = done.summary()
     if as_json:
-        print(json.dumps(found | {"folder": str(out)}, indent=1))
+        print(versioned(found | {"folder": str(out)}))
     else:
         _show(found, out / "report.html")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from voxprior.cli.options import Json
-from voxprior.cli.terminal import PlainConsole, print_table
+from voxprior.cli.terminal import PlainConsole, print_table, versioned
 from voxprior.output import RUN_FILE, Clock, output_folder
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def demo(
         clock.write(folder / RUN_FILE, {"auto": result})
     seconds = sum(clock.seconds.values()) - clock.seconds["compiling"]
     if as_json:
-        print(json.dumps(_summary(table, scenes, out) | {"seconds": seconds}))
+        print(versioned(_summary(table, scenes, out) | {"seconds": seconds}))
     else:
         _show(table, scenes, seeds, out, seconds)
 

@@ -114,15 +114,23 @@ def _write_log(text: str, folder: Path) -> Path:
 
 def _log(error: Exception, options: Mapping[str, Any]) -> str:
     """All that is needed to find the fault: how the command was called, versions, traceback."""
-    installed = {"python": platform.python_version(), "system": platform.platform()}
+    found = installed()
+    found |= found.pop("packages")
+    lines = [f"{name} = {value!r}" for name, value in options.items()]
+    lines += ["", *(f"{name} {value}" for name, value in found.items()), ""]
+    return "\n".join(lines) + "\n" + "".join(traceback.format_exception(error))
+
+
+def installed() -> dict[str, Any]:
+    """Versions of voxprior, Python and the system, and of the packages that do the work."""
+    packages = {}
     for package in PACKAGES:
         try:
-            installed[package] = version(package)
+            packages[package] = version(package)
         except PackageNotFoundError:
-            installed[package] = "not installed"
-    lines = [f"{name} = {value!r}" for name, value in options.items()]
-    lines += ["", *(f"{name} {value}" for name, value in installed.items()), ""]
-    return "\n".join(lines) + "\n" + "".join(traceback.format_exception(error))
+            packages[package] = "not installed"
+    ours = {"python": platform.python_version(), "system": platform.platform()}
+    return {"voxprior": packages.pop("voxprior"), **ours, "packages": packages}
 
 
 def _each_once() -> Callable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from voxprior.cli.inputs import read, read_maps
 from voxprior.cli.options import Json, Out, Preparation, Scans, Trials, Workers
-from voxprior.cli.terminal import PlainConsole, say
+from voxprior.cli.terminal import PlainConsole, say, versioned
 from voxprior.output import RUN_FILE, Clock, output_folder
 
 MAPPING = "Test of the map"
@@ -113,7 +112,7 @@ def map_(
             done.write(folder)
             clock.write(folder / RUN_FILE, {})
     if as_json:
-        print(json.dumps(done.summary() | {"folder": str(out)}, indent=1))
+        print(versioned(done.summary() | {"folder": str(out)}))
     else:
         _show(done, out)
 

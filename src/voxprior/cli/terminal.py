@@ -4,8 +4,9 @@ Labels, file names and messages may hold anything: markup of the library that dr
 that move the cursor, line breaks. They are shown as the text that they are.
 """
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -13,6 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+# Of what --json prints, see voxprior/output/schema.json: one more where a program that reads it may
+# have to change.
+JSON_VERSION = 1
 # Blanks that a column of a table takes beside its text, and those at both ends of the table.
 PADDING, EDGES = 3, 2
 
@@ -29,6 +33,11 @@ def printable(text: str) -> str:
 def say(text: str) -> None:
     """Tell people something, beside the output that programs read."""
     print(printable(text), file=sys.stderr)
+
+
+def versioned(content: Mapping[str, Any]) -> str:
+    """Write what programs read, with the number of its schema first."""
+    return json.dumps({"schema_version": JSON_VERSION, **content}, indent=1)
 
 
 class PlainConsole(Console):

@@ -282,7 +282,7 @@ def _one_line(error: Exception) -> str:
 
 def _check_memory(size: int) -> None:
     """Refuse a file that would not fit into memory, with the copies that reading makes."""
-    there = _available_memory()
+    there = available_memory()
     if there is not None and COPIES * size > there:
         raise InputError(
             "does not fit into memory",
@@ -291,7 +291,7 @@ def _check_memory(size: int) -> None:
         )
 
 
-def _available_memory() -> int | None:
+def available_memory() -> int | None:
     """Bytes of memory that are free to take, or all there are; None where no system tells."""
     try:
         told = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())

@@ -22,8 +22,9 @@ from voxprior.validation.audit import Audit, Check, Finding
 from voxprior.validation.intervals import chance_level, interval
 from voxprior.validation.scores import columns_of, score_predictions
 
-FORMAT = 2
-READABLE = (1, 2)  # format 1 also held the timings
+# Of result.json, see voxprior/output/schema.json; 1 also held the timings, and until 2 the key of
+# the number was "format".
+SCHEMA_VERSION, READABLE = 3, (1, 2, 3)
 TABLES = ("predictions", "scores")
 
 
@@ -262,7 +263,7 @@ class Result:
         The same run gives the same dictionary, so it leaves out how long the folds took.
         """
         return {
-            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
             "task": self.task,
             "classes": [plain(c) for c in self.classes],
             "complete": self.complete,
@@ -282,11 +283,12 @@ class Result:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Result:
         """Read what `to_dict` returned."""
-        if content.get("format") not in READABLE:
+        version = content.get("schema_version", content.get("format"))
+        if version not in READABLE:
             raise InputError(
                 "This is not a result that can be read",
-                expected=f"format {FORMAT}",
-                got=f"format {content.get('format')!r}",
+                expected=f"schema_version {SCHEMA_VERSION}",
+                got=f"schema_version {version!r}",
                 remedy="Read it with the version of voxprior that wrote it",
             )
         return cls(
