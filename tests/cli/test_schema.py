@@ -73,6 +73,10 @@ def test_bids(checked, bids, tmp_path, bare_report):
         checked("bids", *out)
 
 
+def test_pack(checked, study, mask, tmp_path):
+    checked("pack", *study, "--mask", mask, "--out", tmp_path / "study.zarr")
+
+
 def test_families(checked):
     checked("families")
     checked("families", "sharing")

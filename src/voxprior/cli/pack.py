@@ -1,6 +1,5 @@
 """``voxprior pack``: images and a table in; one store out, which every command reads at once."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ import typer
 from voxprior.cli.arguments import names
 from voxprior.cli.inputs import label_column, mesh, paired, refuse
 from voxprior.cli.options import Json, Scans
+from voxprior.cli.terminal import versioned
 
 
 def pack(
@@ -63,6 +63,6 @@ def pack(
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     n, n_voxels = packed.scans.shape
     if as_json:
-        print(json.dumps({"store": str(out), "scans": n, "voxels": n_voxels, "bytes": size}))
+        print(versioned({"store": str(out), "scans": n, "voxels": n_voxels, "bytes": size}))
     else:
         print(f"{n} scans of {n_voxels} voxels, {size / 1e6:.3g} MB: {out}")
