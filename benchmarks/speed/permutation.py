@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from voxprior import AutoClassifier, AutoRegressor, FeatureSharingNB, GPClassifier, VoxelSpace
+from voxprior import FeatureSharingNB, GPClassifier, VoxelSpace
 from voxprior.papers.tables import machine, save
 from voxprior.validation import permutation, permutation_test
 
@@ -85,44 +85,6 @@ def batch_race(model, n_voxels: int, ways: dict[str, int], quick: bool) -> list[
     ]
 
 
-def auto_race(quick: bool) -> list[dict]:
-    """The automatic estimators in batch and refitted, with and without runs."""
-    space, rng = VoxelSpace.grid((10, 10, 10)), np.random.default_rng(0)
-    y, runs = np.tile([0, 1], 50), np.repeat(np.arange(10), 10)
-    X = rng.normal(size=(100, space.n_voxels)).astype(np.float32) + np.float32(0.05) * y[:, None]
-    designs = {
-        "AutoClassifier, 10 runs": (AutoClassifier(space), y, runs, 255),
-        "AutoClassifier, no runs": (AutoClassifier(space), y, None, 15),
-        "AutoRegressor, 10 runs": (AutoRegressor(space), rng.normal(size=100), runs, 63),
-    }
-    rows = []
-    for name, (model, target, groups, in_batch) in designs.items():
-        took = {}
-        for test, n in {"warm": 1, "refit": 7, "batch": in_batch}.items():
-            n = 1 if quick else n
-            start = time.process_time()
-            permutation_test(
-                model,
-                X,
-                target,
-                groups,
-                test="batch" if test == "warm" else test,
-                n_permutations=n,
-                stop_after=None,
-                audited=(),
-            )
-            took[test] = 1e3 * (time.process_time() - start) / (n + 1)
-        rows.append(
-            {
-                "decoder": name,
-                "refit, ms per relabelling": took["refit"],
-                "batch, ms per relabelling": took["batch"],
-                "refit / batch": took["refit"] / took["batch"],
-            }
-        )
-    return rows
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the tables."""
     parser = argparse.ArgumentParser(description="Races against refitting for every relabelling.")
@@ -140,17 +102,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         space = VoxelSpace.grid((6, 6, 6) if arguments.quick else (28, 28, 26))
         sharing = FeatureSharingNB(space)
         ways += batch_race(sharing, space.n_voxels, SHARING_WAYS, arguments.quick)
-        automatic = auto_race(arguments.quick)
     note = (
         "Race: feature sharing, leave-one-run-out, accuracy; a whole permutation test with and "
         f"without `prepare` / `fit_prepared`, best of {repeats}, one thread. In batch: "
         "100 scans in 10 runs, one left out at a time; whole calls "
         "of `permutation_test`, processor time of one thread, best of two, scaled to "
-        "10,000 relabellings. Automatic: processor time, 100 scans of 1,000 voxels; `refit` reuses "
-        f"what labels do not change by `fit_prepared`. {machine()}."
+        f"10,000 relabellings. {machine()}."
     )
     path = Path(__file__).with_suffix(".md")
-    tables = {"Race": rows, "In batch": ways, "Automatic": automatic}
+    tables = {"Race": rows, "In batch": ways}
     save(Path("/dev/null") if arguments.quick else path, "Permutation tests", tables, note)
 
 

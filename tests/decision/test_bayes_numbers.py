@@ -71,6 +71,13 @@ def test_the_usual_label_of_abstentions(labels, abstention):
     assert model.reject_label_ == abstention
 
 
+def test_words_that_are_kept_as_objects_have_one_too():
+    y = np.array(["x", "y"], dtype=object)[np.tile([0, 1], 5)]
+    model = BayesDecision(Counted(), reject=0.9).fit(np.full((10, 1), 0.5), y)
+    assert model.classes_.dtype == object
+    assert model.reject_label_ == "reject"
+
+
 @pytest.mark.parametrize("labels", [np.array([0.0, 1.0]), np.array([False, True])])
 def test_labels_without_a_usual_one_need_one(labels):
     X, y = data()
