@@ -103,7 +103,7 @@ def test_scores_are_plain_loops(rng, score, n_classes, pooled):
     )
     labels = labellings(codes, fold, n_classes, pooled)
     near = Neighborhoods(np.array([0, 1, 2, 4, 5, 6, 7, 8]), np.array([0, 3, 8]))
-    found = neighborhood_scores(X, near, np.arange(2), labels, score, 0.3)
+    found, told = neighborhood_scores(X, near, np.arange(2), labels, score, 0.3)
     expected = np.empty((2, 3))
     for c in range(2):
         for b in range(3):
@@ -116,6 +116,10 @@ def test_scores_are_plain_loops(rng, score, n_classes, pooled):
             )
     if score == "margin":
         expected = expected / expected.std(axis=1, keepdims=True)
+    np.testing.assert_allclose(told, expected[:, 0], rtol=1e-4, atol=1e-5)
+    if score == "accuracy":  # as told, but for less than a quarter of a scan
+        assert np.abs(found - expected).max() < 0.25 / len(fold)
+        return
     np.testing.assert_allclose(found, expected, atol=2e-4)
 
 
@@ -124,10 +128,10 @@ def test_blocks_do_not_change_scores(rng, monkeypatch):
     codes = np.array([rng.permutation(np.tile([0, 1], 6)) for _ in range(9)])
     labels = labellings(codes, fold, 2, False)
     near = Neighborhoods(np.tile(np.arange(8), 5), np.arange(6) * 8)
-    whole = neighborhood_scores(X, near, np.arange(5), labels, "accuracy", 0.3)
+    whole = neighborhood_scores(X, near, np.arange(5), labels, "accuracy", 0.3).compared
     monkeypatch.setattr("voxprior.mapping.local_ridge.BUFFER", 4 * 12 * 12 * 2)
     np.testing.assert_array_equal(
-        neighborhood_scores(X, near, np.arange(5), labels, "accuracy", 0.3), whole
+        neighborhood_scores(X, near, np.arange(5), labels, "accuracy", 0.3).compared, whole
     )
 
 
@@ -138,7 +142,9 @@ def test_constant_voxels_are_chance(n_classes, n_voxels):
     labels = labellings(codes, np.repeat(np.arange(4), n_classes), n_classes, False)
     X = np.zeros((4 * n_classes, n_voxels))
     scores = {
-        score: neighborhood_scores(X, one_set(np.arange(n_voxels)), FIRST, labels, score, 0.3)[0, 0]
+        score: neighborhood_scores(
+            X, one_set(np.arange(n_voxels)), FIRST, labels, score, 0.3
+        ).observed[0]
         for score in ("accuracy", "auc", "margin")
     }
     assert scores == pytest.approx({"accuracy": 1 / n_classes, "auc": 0.5, "margin": 0.0})
@@ -151,7 +157,7 @@ def test_predictions_of_the_true_labels(rng):
         labels = labellings(codes, fold, n_classes, False)
         near = one_set(np.arange(3))
         values = predicted(operators(X, near, FIRST, fold, 0.3)[0], labels)
-        accuracy = neighborhood_scores(X, near, FIRST, labels, "accuracy", 0.3)[0, 0]
+        accuracy = neighborhood_scores(X, near, FIRST, labels, "accuracy", 0.3).observed[0]
         assert np.mean(values.argmax(axis=1) == codes[0]) == pytest.approx(accuracy)
 
 
@@ -166,4 +172,21 @@ def test_one_class_nowhere_pairs(rng):
     inside = neighborhood_scores(
         X, one_set([0, 1]), FIRST, labellings(codes, fold, 2, False), "auc", 1.0
     )
-    assert inside[0, 0] == 0.5
+    assert inside.observed[0] == 0.5
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_equal_accuracies_are_ordered_by_the_margin(rng, n_classes):
+    """Labellings of one set: first by accuracy, then by the margin of the same values."""
+    X, fold = rng.normal(size=(12, 4)), np.repeat(np.arange(4), 3)
+    codes = np.array([rng.permutation(np.arange(12) % n_classes) for _ in range(60)])
+    labels, near = labellings(codes, fold, n_classes, False), one_set(np.arange(4))
+    found = {
+        score: neighborhood_scores(X, near, FIRST, labels, score, 0.3).compared[0]
+        for score in ("accuracy", "margin")
+    }
+    accuracy = np.round(found["accuracy"] * 12)
+    assert len(np.unique(accuracy)) < 12 < len(np.unique(found["accuracy"]))
+    order = np.argsort(found["accuracy"])
+    higher, margin = np.diff(accuracy[order]), np.diff(found["margin"][order])
+    assert ((higher > 0) | ((higher == 0) & (margin > -1e-4))).all()

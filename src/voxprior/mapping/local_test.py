@@ -2,7 +2,7 @@
 
 Every set is decoded by ridge regression on the class labels, one group held out at a time, see
 `voxprior.mapping.local_ridge`; or, slowly, by any other estimator. The sets are tested by the
-maximum of their scores,
+maximum of their scores (equal accuracies are ordered by the margin),
 
     p_c = (1 + #{b : max_c' score_c'b >= score_c}) / (1 + B)                                (1)
 
@@ -24,11 +24,10 @@ import numpy as np
 from voxprior.errors import InputError, option
 from voxprior.mapping.exchange import Exchange, choose_exchange
 from voxprior.mapping.local_estimator import estimator_scores
-from voxprior.mapping.local_ridge import SCORES, Labellings, labellings, neighborhood_scores
+from voxprior.mapping.local_ridge import SCORES, Labellings, Scores, labellings, neighborhood_scores
 from voxprior.mapping.maptest import checked_labels, checked_scans
 from voxprior.mapping.vicinity import Neighborhoods
 from voxprior.space import VoxelSpace
-from voxprior.validation.ranks import ROUNDING
 from voxprior.validation.run import run_tasks
 
 STANDARDIZE = ("auto", "zscore", "center", "none")
@@ -41,6 +40,8 @@ N_FOLDS = 10
 AT_ONCE = 512
 # Spread below which a voxel is constant up to rounding, relative to its values.
 CONSTANT = 1e-10
+# Difference up to which scores are equal: single precision, of margins beside accuracies.
+EQUAL = 1e-6
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def local_options(given: dict[str, Any]) -> LocalOptions:
 class LocalResult:
     """What a test of sets of voxels says beside their values."""
 
-    null_max: np.ndarray  # (B,) highest score of every relabelling
+    null_max: np.ndarray  # (B,) highest score of every relabelling; the margin orders accuracies
     threshold: float  # what a score must exceed to be significant; inf where nothing can
     smallest_p: float  # that the design and the number of relabellings can give
     n_distinct: int  # distinct relabellings of the design
@@ -231,7 +232,8 @@ def decoder_words(estimator: Any) -> str:
 class LocalScores(NamedTuple):
     """Scores of some sets: the true ones, how many relabellings reach them, and maxima."""
 
-    observed: np.ndarray
+    observed: np.ndarray  # as told
+    compared: np.ndarray  # equal accuracies ordered by margins
     reached: np.ndarray
     highest: np.ndarray  # (B,)
 
@@ -255,12 +257,14 @@ def local_test(
     outcome = run_tasks(how[0], tasks, shared, name="blocks of voxel sets", **running)
     n_null = labels.codes.shape[1] - 1
     observed, reached = np.full(n_sets, np.nan), np.full(n_sets, n_null)
+    compared = observed.copy()
     highest = np.full(n_null, -np.inf)
     for index, found in zip(outcome.indices, outcome.values):
         observed[tasks[index]], reached[tasks[index]] = found.observed, found.reached
+        compared[tasks[index]] = found.compared
         highest = np.maximum(highest, found.highest)
     alone = (1 + reached) / (1 + n_null)
-    return LocalTest(observed, corrected(observed, highest), alone, highest, outcome.complete)
+    return LocalTest(observed, corrected(compared, highest), alone, highest, outcome.complete)
 
 
 def local_frame(
@@ -288,14 +292,15 @@ def _by_ridge(centers, seed, X, sets, labels, score, alpha) -> LocalScores:
 
 
 def _by_estimator(centers, seed, X, sets, labels, score, estimator, space) -> LocalScores:
-    return _summed(estimator_scores(X, sets, centers, labels, score, estimator, space, seed))
+    scores = estimator_scores(X, sets, centers, labels, score, estimator, space, seed)
+    return _summed(Scores(scores, scores[:, 0]))
 
 
-def _summed(scores: np.ndarray) -> LocalScores:
-    observed, null = scores[:, 0], scores[:, 1:]
-    slack = ROUNDING * np.maximum(1.0, np.abs(observed))
-    reached = (null >= (observed - slack)[:, None]).sum(axis=1)
-    return LocalScores(observed, reached, null.max(axis=0, initial=-np.inf))
+def _summed(scores: Scores) -> LocalScores:
+    own, null = scores.compared[:, 0], scores.compared[:, 1:]
+    slack = EQUAL * np.maximum(1.0, np.abs(own))
+    reached = (null >= (own - slack)[:, None]).sum(axis=1)
+    return LocalScores(scores.observed, own, reached, null.max(axis=0, initial=-np.inf))
 
 
 def corrected(observed: np.ndarray, highest: np.ndarray) -> np.ndarray:
@@ -304,7 +309,7 @@ def corrected(observed: np.ndarray, highest: np.ndarray) -> np.ndarray:
     >>> corrected(np.array([0.9, 0.6, np.nan]), np.array([0.7, 0.8, 0.5]))
     array([0.25, 0.75, 1.  ])
     """
-    slack = ROUNDING * np.maximum(1.0, np.abs(observed))
+    slack = EQUAL * np.maximum(1.0, np.abs(observed))
     ordered = np.sort(highest)
     level = np.nan_to_num(observed - slack, nan=-np.inf, neginf=-np.inf)
     return (1 + len(ordered) - np.searchsorted(ordered, level)) / (1 + len(ordered))

@@ -88,7 +88,8 @@ class MapTest(NamedTuple):
     def relabellings(self) -> str:
         """Say how many relabellings there were, and how labels were exchanged."""
         number = len(self.null_max) + self.exact
-        return f"{'all' if self.exact else 'random'} {number:,} relabellings, {self.scheme}"
+        many = f"all {number:,}" if self.exact else f"{number:,} random"
+        return f"{many} relabellings, {self.scheme}"
 
     def summary(self) -> dict[str, Any]:
         """Return what was found, without the maps, for a report or JSON."""
