@@ -43,7 +43,7 @@ import coverage
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "voxprior"
-AUDIT = ("audit", "audit_numbers", "likeness", "voxel_checks", "scan_findings")
+AUDIT = ("audit", "audit_numbers", "bounds", "likeness", "voxel_checks", "scan_findings")
 
 
 def _of(folder: str, *names: str) -> list[str]:
@@ -52,7 +52,9 @@ def _of(folder: str, *names: str) -> list[str]:
 
 # Which tests should notice.
 TESTS = {
-    "validation/intervals.py": _of("validation", "intervals", "interval_numbers", "result"),
+    "validation/intervals.py": _of(
+        "validation", "intervals", "interval_numbers", "bounds", "result"
+    ),
     "validation/choice.py": _of("validation", "choice"),
     "validation/permutation.py": _of(
         "validation", "permutation", "relabel_numbers", "store", "batch"
@@ -64,7 +66,7 @@ TESTS = {
     "validation/audit/finding.py": _of("validation", *AUDIT),
     "validation/audit/folds.py": _of("validation", *AUDIT),
     "validation/audit/likeness.py": _of("validation", *AUDIT),
-    "validation/audit/probabilities.py": _of("validation", "probability_scale"),
+    "validation/audit/probabilities.py": _of("validation", "probability_scale", "bounds"),
     "validation/audit/scans.py": _of("validation", *AUDIT),
     "validation/audit/variables.py": _of("validation", *AUDIT),
     "validation/audit/voxels.py": _of("validation", *AUDIT),
