@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior import modelfile
@@ -30,6 +31,7 @@ from voxprior.mapping import MapTest
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
+from voxprior.validation.result import html_table
 
 
 class Decoder(LocalMaps):
@@ -376,6 +378,18 @@ class Decoder(LocalMaps):
             training = (self._rows(data).X, data.y)
             parts = {"names": data.names, "mean": mean_image(data)} | parts
         return make_report(self.estimator_, self.masker_, result, title, training, **parts)
+
+    def _repr_html_(self) -> str:
+        """What is decoded by what, for a notebook; decisions once it is fitted."""
+        fitted = hasattr(self, "estimator_")
+        rows = {"model": name_of(self.estimator), "fitted": "yes" if fitted else "no"}
+        if fitted:
+            rows["scans are of"] = repr(self.masker_.space)
+            if hasattr(self, "classes_"):
+                rows["classes"] = ", ".join(map(str, self.classes_))
+            told = getattr(self.estimator_, "decisions_", ())
+            rows |= {f"decision {n}": str(one) for n, one in enumerate(told, start=1)}
+        return html_table("Decoder", pd.DataFrame({"": rows}))
 
     # ------------------------------------------------------------------ kept and read again
 

@@ -387,6 +387,15 @@ class VoxelSpace:
         )
         return f"VoxelSpace({self.kind} {size}, {self.n_voxels:,} voxels)"
 
+    def _repr_html_(self) -> str:
+        rows = {"kind": self.kind, "shape": " x ".join(map(str, self.shape))}
+        rows["voxels"] = f"{self.n_voxels:,}"
+        if self.affine is not None:
+            sizes = np.linalg.norm(self.affine[:3, :3], axis=0)
+            rows["millimetres"] = " x ".join(f"{size:g}" for size in sizes)
+        cells = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+        return f"<div><p>VoxelSpace</p><table>{cells}</table></div>"
+
 
 # -------------------------------------------------------------------- checks
 
