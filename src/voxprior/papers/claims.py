@@ -143,3 +143,14 @@ class Claim:
 def paired(first: Sequence[float], second: Sequence[float]) -> np.ndarray:
     """Differences of two methods, first minus second, unit by unit."""
     return np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+
+
+def told(effects: Sequence[float]) -> str:
+    """Mean of effects over units with its 95 % interval.
+
+    >>> told([0.1, 0.2, 0.15, 0.1, 0.3]), told([0.1])
+    ('+0.170 [+0.066, +0.274]', '+0.100')
+    """
+    claim = Claim("", effects, "")
+    low, high = claim.interval
+    return f"{claim.effect:+.3f}" + ("" if isinf(low) else f" [{low:+.3f}, {high:+.3f}]")

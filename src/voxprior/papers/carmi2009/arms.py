@@ -15,7 +15,6 @@ from sklearn.svm import SVC
 
 from voxprior import RandomFieldClassifier
 from voxprior.models.fields.nodes import correlation_score
-from voxprior.papers.claims import Claim
 
 # Pseudo-measurements after each scan with R = 200² and 41 scans amount to the same total strength,
 # 0.04, as 40 of them at the end with R = 1000, at a fortieth of the time.
@@ -61,10 +60,10 @@ def rivals(n_nodes: int) -> dict:
     }
 
 
-def as_printed(n_nodes: int) -> dict:
-    """The report's two fields, and two methods that see no connections."""
+def some(n_nodes: int, *names: str) -> dict:
+    """Methods by name."""
     both = fields(n_nodes) | rivals(n_nodes)
-    return {name: both[name] for name in (*PRINTED, "naive Bayes", "linear SVM")}
+    return {name: both[name] for name in names}
 
 
 def accuracies(methods: dict, X, y, folds: Iterable) -> Round:
@@ -89,14 +88,6 @@ def pooled(rounds: Sequence[Round]) -> dict[str, float]:
 def gain(rounds: Sequence[Round], first: str, second: str) -> np.ndarray:
     """What the second method adds to the first in every data set."""
     return by_round(rounds, second) - by_round(rounds, first)
-
-
-def told(effects: Sequence[float]) -> str:
-    """Mean with its 95 % interval over data sets."""
-    low, high = Claim("", effects, "").interval
-    if not np.isfinite(low):
-        return f"{np.mean(effects):+.3f}"
-    return f"{np.mean(effects):+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def published() -> list[dict[str, str]]:

@@ -38,7 +38,7 @@ def run_choices(run: Run) -> Part:
         "other: chains, 60 nodes, 25 scans": _on_other_chains(run.quick),
     }
     for title, work in (
-        ("chosen on: Haxby block means, 3 pairs", _on_haxby),
+        ("chosen on: Haxby block means, 2 pairs", _on_haxby),
         ("other: finger7T, 4 pairs", _on_fingers),
     ):
         try:
@@ -60,9 +60,9 @@ def _methods(n_nodes: int) -> dict:
 
 def _on_chains(quick: bool) -> dict[str, float]:
     rounds = []
-    for seed in range(1 if quick else 5):
+    for seed in range(1 if quick else 3):
         data = chains(n_per_class=20, n_nodes=80, coupling=0.5, random_state=200 + seed)
-        cv = MonteCarloLeaveOnePerClassOut(1, n_pairs=2 if quick else 5, random_state=seed)
+        cv = MonteCarloLeaveOnePerClassOut(1, n_pairs=2 if quick else 4, random_state=seed)
         folds = cv.split(data.X, data.y)
         rounds.append(arms.accuracies(_methods(80), data.X, data.y, folds))
     return arms.pooled(rounds)
@@ -70,7 +70,7 @@ def _on_chains(quick: bool) -> dict[str, float]:
 
 def _on_other_chains(quick: bool) -> dict[str, float]:
     rounds = []
-    for seed in range(1 if quick else 10):
+    for seed in range(1 if quick else 5):
         data = chains(n_per_class=175, n_nodes=60, coupling=0.5, random_state=900 + seed)
         rounds.append(on_new_scans(_methods(60), data.X, data.y, 25))
     return arms.pooled(rounds)
@@ -86,14 +86,14 @@ def bias_and_compression(run: Run) -> Part:
             )
             for name, rho in (("plain", None), ("compressed", 1.0))
         }
-        rounds = pairs_of(methods, datasets.haxby_vt(volumes=False), 3, run.quick)
+        rounds = pairs_of(methods, datasets.haxby_vt(volumes=False), 2, run.quick)
         rows.append({"bias": bias, "gamma": gamma, "pairs": len(rounds), **arms.pooled(rounds)})
     title = "Section 1.3.3: a penalised bias flatters compression (Haxby block means)"
     return Part({title: Table(rows)})
 
 
 def _on_haxby(quick: bool) -> dict[str, float]:
-    return arms.pooled(pairs_of(_methods(100), datasets.haxby_vt(volumes=False), 3, quick))
+    return arms.pooled(pairs_of(_methods(100), datasets.haxby_vt(volumes=False), 2, quick))
 
 
 def _on_fingers(quick: bool) -> dict[str, float]:

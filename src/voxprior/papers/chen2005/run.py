@@ -29,7 +29,7 @@ from voxprior.papers.chen2005.measures import (
     by_method,
     stability,
 )
-from voxprior.papers.claims import Claim, paired
+from voxprior.papers.claims import Claim, paired, told
 from voxprior.papers.frame import Paper, Part, Run, Step, Table, drawing
 from voxprior.papers.measure import measure
 from voxprior.report.pictures.network import draw_frequencies
@@ -137,12 +137,6 @@ def figure_six(six: dict) -> list[dict]:
 def mean_of(values: list) -> float | None:
     """The mean, or None where nothing was measured."""
     return None if None in values else float(np.mean(values))
-
-
-def told(effects) -> str:
-    """Mean with its 95 % interval over samples."""
-    low, high = Claim("", effects, "").interval
-    return f"{np.mean(effects):+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def claims_of(two: dict, three: dict, dominance: dict, folds: list[str]) -> list[Claim]:
