@@ -12,7 +12,13 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from voxprior import FeatureSharingNB, GPClassifier, VoxelSpace
+from voxprior import (
+    FeatureSharingNB,
+    GPClassifier,
+    InverseTreeClassifier,
+    RandomFieldClassifier,
+    VoxelSpace,
+)
 from voxprior.papers.tables import machine, save
 from voxprior.validation import permutation, permutation_test
 
@@ -23,6 +29,8 @@ SIZES = (((10, 10, 5), 8, 12, 40), ((20, 20, 10), 8, 12, 20), ((40, 40, 25), 8, 
 WAYS = {"refit": 3, "batch": 511, "fast": 10_000}
 # Of feature sharing on 20,384 voxels.
 SHARING_WAYS = {"refit": 3, "batch": 255}
+# Of a random field and a network on 40 scans of 20,384 voxels.
+SLOW_WAYS = {"refit": 1, "batch": 31}
 PLANNED = 10_000
 
 
@@ -56,11 +64,13 @@ def race(shape, n_runs: int, per_run: int, n: int, calibration: str | None, repe
     }
 
 
-def batch_race(model, n_voxels: int, ways: dict[str, int], quick: bool) -> list[dict]:
-    """A family on 100 scans in 10 runs: refitted, in batch, and a ridge in its place."""
+def batch_race(
+    model, n_voxels: int, ways: dict[str, int], quick: bool, n_scans: int = 100
+) -> list[dict]:
+    """A family on scans in 10 runs: refitted, in batch, and a ridge in its place."""
     rng = np.random.default_rng(0)
-    y, runs = np.tile([0, 1], 50), np.repeat(np.arange(10), 10)
-    X = rng.normal(size=(100, n_voxels)).astype(np.float32) + np.float32(0.05) * y[:, None]
+    y, runs = np.tile([0, 1], n_scans // 2), np.repeat(np.arange(10), n_scans // 10)
+    X = rng.normal(size=(n_scans, n_voxels)).astype(np.float32) + np.float32(0.05) * y[:, None]
     took = {}
     for repeat in range(1 if quick else 3):
         for test, n in ways.items():
@@ -75,6 +85,7 @@ def batch_race(model, n_voxels: int, ways: dict[str, int], quick: bool) -> list[
     return [
         {
             "family": type(model).__name__,
+            "scans": n_scans,
             "values": n_voxels,
             "test": test,
             "relabellings timed": n,
@@ -102,10 +113,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         space = VoxelSpace.grid((6, 6, 6) if arguments.quick else (28, 28, 26))
         sharing = FeatureSharingNB(space)
         ways += batch_race(sharing, space.n_voxels, SHARING_WAYS, arguments.quick)
+        for model in (RandomFieldClassifier(), InverseTreeClassifier()):
+            ways += batch_race(model, space.n_voxels, SLOW_WAYS, arguments.quick, 40)
     note = (
         "Race: feature sharing, leave-one-run-out, accuracy; a whole permutation test with and "
         f"without `prepare` / `fit_prepared`, best of {repeats}, one thread. In batch: "
-        "100 scans in 10 runs, one left out at a time; whole calls "
+        "10 runs, one left out at a time; whole calls "
         "of `permutation_test`, processor time of one thread, best of two, scaled to "
         f"10,000 relabellings. {machine()}."
     )
