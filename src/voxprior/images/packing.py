@@ -244,7 +244,8 @@ def _write_store(
         if saved[name] is not None:
             values = np.asarray(saved[name])
             values = values.astype(np.uint8) if values.dtype == bool else values
-            group.create_array(name, data=values, chunks=values.shape, overwrite=True)
+            made = {"shape": values.shape, "chunks": values.shape, "dtype": values.dtype}
+            group.create_array(name, overwrite=True, **made)[...] = values
     plain = {name: value for name, value in saved.items() if name not in (*ARRAYS, "center")}
     group.attrs.update(description | {"images": plain, "complete": True})
 
