@@ -2,61 +2,21 @@
 
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression, Ridge
+from tests.report.reading import Page, numbers, shown
 
 from voxprior.report import report_of
 from voxprior.validation import Result, cross_validate, permutation_test
 from voxprior.validation.intervals import interval
 
-NUMBER = re.compile(r"(?<![\w.])[−-]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-\d+)?(?![\w])")
 # Of the page's own sentences: 95 % intervals, 80 % confidence, costs, and numbers of controls.
 OF_THE_TEXT = {"95", "80", "0.00", "1", "0.3"}
 # Years of what is cited.
 CITED = {"1997", "2001", "2003", "2010", "2011", "2014", "2019"}
-
-
-class Page(HTMLParser):
-    """Text of each element that has an id, and cells of each table by row."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.text, self.tables, self.scripts = [], {}, {}, {}
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        if tag in ("input", "meta", "link", "img", "br"):
-            return
-        name = dict(attrs).get("id")
-        self.open.append((tag, name))
-        if tag == "table":
-            self.rows = self.tables.setdefault(name or len(self.tables), [])
-        elif tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag):
-        while self.open and self.open.pop()[0] != tag:
-            pass
-
-    def handle_data(self, data):
-        tags = [tag for tag, _ in self.open]
-        if "script" in tags or "style" in tags:
-            self.scripts[self.open[-1][1]] = data
-            return
-        if ("td" in tags or "th" in tags) and "table" in tags:
-            self.rows[-1][-1] += data.strip()
-        for name in {name for _, name in self.open if name}:
-            self.text[name] = self.text.get(name, "") + " " + data
-
-
-def numbers(text):
-    return set(NUMBER.findall(text.replace(",000", "000")))
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +30,6 @@ def two_classes(tmp_path_factory):
     path = tmp_path_factory.mktemp("result") / "result.json"
     result.to_json(path)
     return Page(report.html), Result.from_json(path), test
-
-
-def shown(value):
-    return f"{value:.3f}"
 
 
 def scores_of(result):
