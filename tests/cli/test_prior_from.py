@@ -47,8 +47,8 @@ def test_others_teach_and_the_subject_itself_is_left_out(study, run_json, run):
     for name in ("own-scans-and-others", "what-helped-the-others", "learning-curve"):
         assert f'data-file="{name}"' in page
     curve = pd.read_csv(study / "out" / "learning.tsv", sep="\t")
-    assert set(curve["estimator"]) == {"with a prior from others", "without others"}
-    assert "The accuracy with a prior from others, against without others:" in page
+    assert set(curve["estimator"]) == {"decoder with others", "decoder without others"}
+    assert "The accuracy of decoder with others against that of decoder without others:" in page
     new = study / "study" / "bob" / "run0_face.nii"
     predicted = run("predict", study / "out" / "model.skops", new)
     assert predicted.exit_code == 0, predicted.output

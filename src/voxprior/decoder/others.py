@@ -50,7 +50,7 @@ def curve_decoders(
     if not isinstance(estimator, TransferClassifier):
         return {name_of(estimator, data.y): estimator}, {}
     base = registry.default_model(data.y) if estimator.base is None else estimator.base
-    both = {"with a prior from others": estimator, "without others": base}
+    both = {"decoder with others": estimator, "decoder without others": base}
     if name_of(base) != registry.default_model(data.y):
         return both, {}
     drawn = {"random_state": random_state, "n_repeats": 10, "pool": 0.5, "draw": "sample"}

@@ -40,7 +40,7 @@ def _beside(table: pd.DataFrame, name: str, score: str) -> list[str]:
         f"{row[name]:.3f} against {row[rivals[0]]:.3f} at {size} per class"
         for size, row in means.iloc[[0, -1]].iterrows()
     ]
-    return [f"The {score_name(score)} {name}, against {rivals[0]}: {', '.join(told)}."]
+    return [f"The {score_name(score)} of {name} against that of {rivals[0]}: {', '.join(told)}."]
 
 
 def _rise(table: pd.DataFrame, name: str, score: str) -> str:

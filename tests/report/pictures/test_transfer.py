@@ -44,8 +44,8 @@ def test_the_curve_with_and_without_others_begins_at_one_scan():
     y = np.tile(["a", "b"], 6)
     data = Dataset(np.zeros((12, 8), "f4"), y, VoxelSpace.grid((2, 2, 2)))
     both, options = curve_decoders(TransferClassifier(model.prior), data, 0)
-    assert list(both) == ["with a prior from others", "without others"]
-    assert both["without others"] == "auto"
+    assert list(both) == ["decoder with others", "decoder without others"]
+    assert both["decoder without others"] == "auto"
     assert options["sizes"][0] == 1
     assert curve_decoders(TransferClassifier(model.prior, UNIFORM), data, 0)[1] == {}
     assert curve_decoders("gp", data, 0) == ({"gp": "gp"}, {})
