@@ -1,6 +1,7 @@
 """Numbers of maps, peaks, stock decoders and the checklist, made again from the files beside."""
 
 import json
+from dataclasses import replace
 
 import nibabel
 import numpy as np
@@ -10,6 +11,7 @@ from tests.report.reading import Page, numbers, shown
 
 from voxprior import Decoder, VoxelSpace
 from voxprior.decoder.experiment import Experiment
+from voxprior.decoder.local_maps import Places
 from voxprior.decoder.stock import stock_decoders
 from voxprior.images import Dataset
 from voxprior.mapping import Atlas
@@ -155,10 +157,9 @@ def test_no_other_number_is_said_of_maps(written):
 
 def test_neighbourhoods_and_regions(data, tmp_path):
     decoder = Decoder()
-    drawn = {"n_permutations": 99}
     done = decoder.map(data, statistic="t", n_permutations=99, despite_floor=True)
-    located = decoder.locate(data, 7.0, ATLAS, None, **drawn)
-    done = type(done)(done.test, done.tables, done.data, done.title, located)
+    located = decoder.locate(data, Places(7.0, "mm", ATLAS), n_permutations=99)
+    done = replace(done, located=located)
     done.write(tmp_path)
     page = Page((tmp_path / "report.html").read_text("utf-8"))
     found = json.loads((tmp_path / "map.json").read_text("utf-8"))
