@@ -27,7 +27,7 @@ fuzz: $(VENV)/.has-test  ## look for inputs that break the rules, some seconds i
 
 mutants: SAMPLE := $(or $(SAMPLE),500)
 mutants: SEED := $(or $(SEED),0)
-mutants: $(VENV)/.has-test $(VENV)/.has-mutants  ## change lines of the numbers that must hold: do tests notice? hours
+mutants: $(VENV)/.has-test $(VENV)/.has-mutants  ## change lines of the numbers that must hold: do tests notice? an hour
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED)
 
 # Accessibility rules, fetched once and kept outside the repository; without npm that test is skipped.
