@@ -102,6 +102,7 @@ def test_comparison_and_learning_curve(study, data, tmp_path):
     X = tasks[MODELS[0]].X
     by_hand = learning_curve(models, X, data.y, data.groups, n_repeats=2)
 
+    assert by_command.pop("schema_version") == 1
     assert by_command == by_decoder.to_dict()
     for curve in (by_decoder.curve, own):
         pd.testing.assert_frame_equal(curve.table, by_hand.table)

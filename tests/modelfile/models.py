@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from voxprior import Decoder, FeatureSharingNB, ScanPreparation, VoxelSpace
 from voxprior.decision import (
@@ -128,6 +129,9 @@ MODELS = (
         "covariates": with_covariates,
         "centred by group": centered_by_group,
         "prepared": lambda: fitted(make_pipeline(ScanPreparation(), model("logistic").make())),
+        "a pipeline of scikit-learn": lambda: fitted(
+            make_pipeline(StandardScaler(), model("logistic").make())
+        ),
         "labels as objects": lambda: fitted(model("logistic").make(), LABELS.astype(object)),
         "numpy parameters": numpy_parameters,
         "temperature": lambda: fitted(TemperatureCalibrated(model("gp").make())),

@@ -225,7 +225,7 @@ class AutoClassifier(VoxelClassifier):
         >>> import numpy as np
         >>> from voxprior import AutoClassifier
         >>> y, rng = np.tile([0, 1], 8), np.random.default_rng(0)
-        >>> X = rng.normal(size=(16, 4)) + 3 * y[:, None]
+        >>> X = rng.normal(size=(16, 4)) + 6 * y[:, None]
         >>> model, train = AutoClassifier(), np.arange(12)
         >>> many = model.fit_many(model.prepare(X), train, np.column_stack([y, 1 - y])[train], 2)
         >>> (many.decision_function(np.arange(12, 16)) > 0).T.astype(int)

@@ -107,6 +107,8 @@ def load_maps(
         found = _packed_labels(packed, y, labels)
         read = _read_packed(packed, found, images, settings)
     else:
+        # Options are refused before files are read.
+        check_labels(y, table, label, covariates, groups, unmatched)
         sources = find_sources(maps, settings.get("mesh"))
         counts = [n_volumes(source.load()) for source in sources]
         found = find_labels(sources, counts, y, **labels)

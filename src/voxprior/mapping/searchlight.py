@@ -97,10 +97,10 @@ def searchlight(
     >>> from voxprior.mapping import searchlight
     >>> y, runs = np.tile(["face", "house"], 16), np.repeat(range(8), 4)
     >>> X = np.random.default_rng(0).normal(size=(32, 60))
-    >>> X[:, 20:23] += 2.0 * (y == "house")[:, None]
+    >>> X[:, 20:23] += 3.0 * (y == "house")[:, None]
     >>> found = searchlight(X, y, runs, VoxelSpace.grid((60,)), radius=1, units="voxel")
-    >>> np.flatnonzero(found.significant)
-    array([20, 21, 22])
+    >>> np.flatnonzero(found.significant)  # every neighbourhood that holds one of the three
+    array([19, 20, 21, 22, 23])
     """
     given = local_options(options)
     if space is None:

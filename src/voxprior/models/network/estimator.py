@@ -294,6 +294,7 @@ class InverseTreeClassifier(TreesInBatch, VoxelClassifier):
 
     def predict_proba(self, X):
         """Class probabilities (n, K), columns as in ``classes_``."""
+        check_is_fitted(self)
         soft = self.state == "soft"
         if self.known_ is not None:
             known, new = self.known_["clusters"], self._cluster_states(self._new_scans(X))
