@@ -15,8 +15,9 @@ demo: $(VENV)/.has-voxprior  ## what each family is worth where its assumption i
 test: $(VENV)/.has-test  ## the fast suite, and how much of the package it reaches
 	$(PYTEST) --cov
 
+# Tests of one file share simulations that take minutes: one worker runs all of them.
 test-all: test  ## the slow statistical tests too
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow --dist loadfile
 
 # New examples in every run; `make fuzz SEED=1` repeats those of a seed, SECONDS=60 looks for longer.
 fuzz: SEED := $(or $(SEED),$(shell date +%s))

@@ -94,7 +94,7 @@ def kill_the_last_fold(folder, fit, fold, seed, *shared):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_one_line(command, refused, run, tmp_path, monkeypatch):
+def test_a_killed_worker_is_one_line(command, refused, run, tmp_path, monkeypatch, at_once):
     killing = functools.partial(kill_the_last_fold, str(tmp_path), loop.fit_fold)
     with monkeypatch.context() as patch:
         patch.setattr(loop, "fit_fold", killing)

@@ -81,7 +81,9 @@ def test_a_store_is_the_images(study, store, settings):
 
 
 def test_other_columns_tables_and_labels(study, store):
-    assert set(load_maps(store, label="note", groups=np.arange(N)).groups) == set(range(N))
+    assert set(load_maps(store, label="run", groups=np.arange(N)).groups) == set(range(N))
+    with pytest.raises(InputError, match="y is missing for 1 of 12 scans, the first is scan 0"):
+        load_maps(store, label="note")
     assert load_maps(store, groups="age", covariates="run").covariates.columns.tolist() == ["run"]
     by_hand = load_maps(store, np.arange(N))
     np.testing.assert_array_equal(by_hand.y, np.arange(N))

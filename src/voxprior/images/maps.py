@@ -40,6 +40,7 @@ from voxprior.images.labelling import (
 from voxprior.images.packed import PackedMaps, is_packed, open_packed, refuse_reading_settings
 from voxprior.images.preparation import prepare_scans
 from voxprior.images.sources import Source, find_sources, n_volumes
+from voxprior.labels import refuse_missing
 
 __all__ = ["load_differences", "load_maps"]
 
@@ -207,6 +208,8 @@ def _packed_labels(packed: PackedMaps, y: Any, labels: dict[str, Any]) -> FoundL
         )
     groups = table[by].to_numpy() if isinstance(by, str) else by
     groups = packed.groups if groups is None else np.asarray(groups)
+    if label is not None and not labels["new"]:
+        refuse_missing("y", table[label])
     maps = LabeledMaps(
         sources,
         None if label is None else np.array(table[label].tolist()),

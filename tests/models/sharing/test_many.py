@@ -69,7 +69,7 @@ def test_every_rule_gives_the_models_of_fit(rules, kind, n_classes, monkeypatch)
 def test_windows_weights_and_lonely_voxels():
     """Volumes over time; groups by weights, some of one member and some of none."""
     rng = np.random.default_rng(1)
-    weights = sparse.random_array((9, 9), density=0.2, rng=rng, format="lil")
+    weights = sparse.lil_array(rng.random((9, 9)) * (rng.random((9, 9)) < 0.2))
     weights[0], weights[1] = 0, 0
     weights[1, 2] = 3.0
     X, train, Y = scans("raw", n_voxels=9, n_times=4), np.arange(11), labellings(11, 2)
