@@ -7,6 +7,7 @@ from nilearn.surface import InMemoryMesh, PolyData, PolyMesh
 from voxprior.cli.arguments import files
 from voxprior.cli.inputs import mesh, paired, read, refuse
 from voxprior.cli.options import Preparation, Scans, Trials
+from voxprior.errors import InputError
 from voxprior.validation import Result
 
 
@@ -16,7 +17,10 @@ def test_hemispheres_are_paired_by_name():
         {"left": "a_hemi-L.gii", "right": "a_hemi-R.gii"},
         {"right": "b_hemi-R.gii", "left": "b_hemi-L.gii"},
     ]
-    with pytest.raises(ValueError, match="hemi-L or hemi-R"):
+    freesurfer, hcp = ["x/lh.a.gii", "x/rh.a.gii"], ["lh/a.R.gii", "lh/a.L.gii"]
+    assert paired(freesurfer) == [{"left": freesurfer[0], "right": freesurfer[1]}]
+    assert paired(hcp) == [{"right": hcp[0], "left": hcp[1]}]
+    with pytest.raises(InputError, match=r"does not tell the hemisphere\. Expected hemi-L"):
         paired(["a.gii"])
 
 

@@ -198,27 +198,23 @@ def _tables(values: list[str]) -> list[str]:
 
 def mesh(surface: list[str] | None) -> Any:
     """Return the template's name, or the mesh files by hemisphere."""
+    from voxprior.images.surfaces import hemisphere
+
     given = names(surface)
     if len(given) > 1 or (given and given[0].endswith(".gii")):
-        return {_side(Path(name)): name for name in given}
+        return {hemisphere(name)[0]: name for name in given}
     return given[0] if given else None
 
 
 def paired(images: list[str]) -> list[Any]:
     """Put the two hemispheres of a scan together, told by hemi-L and hemi-R in the file's name."""
+    from voxprior.images.surfaces import hemisphere
+
     scans: dict[str, dict[str, str]] = {}
     for name in files(images):
-        side = _side(Path(name))
-        scan = name.replace("hemi-L", "hemi-?").replace("hemi-R", "hemi-?")
+        side, scan = hemisphere(name)
         scans.setdefault(scan, {})[side] = name
     return list(scans.values())
-
-
-def _side(path: Path) -> str:
-    for letter, side in (("L", "left"), ("R", "right")):
-        if f"hemi-{letter}" in path.name:
-            return side
-    raise ValueError(f"{path}: the name of a surface file must tell hemi-L or hemi-R.")
 
 
 def _check_one_source(scans: Scans) -> None:

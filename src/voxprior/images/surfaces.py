@@ -56,7 +56,7 @@ def read_surface(item: Any, mesh: Any, name: str) -> Any:
     """
     from nilearn.surface import PolyData, SurfaceImage
 
-    paths = item if isinstance(item, dict) else {_side(item, name): item}
+    paths = item if isinstance(item, dict) else {hemisphere(item)[0]: item}
     if mesh is None:
         raise InputError(
             f"{name}: a GIFTI data file does not say where its vertices are",
@@ -103,15 +103,25 @@ def _surface_values(path: str) -> np.ndarray:
     return np.asarray(load_surf_data(path), dtype=np.float32)
 
 
-def _side(path: Any, name: str) -> str:
-    found = IN_NAME.search(os.path.basename(os.fspath(path)))
+def hemisphere(path: Any) -> tuple[str, str]:
+    """Side that a file name tells, and the name without it, which both sides of a scan share.
+
+    >>> hemisphere("sub-01_hemi-L_bold.func.gii")
+    ('left', 'sub-01_?_bold.func.gii')
+    >>> hemisphere("rh.thickness.gii")
+    ('right', '?.thickness.gii')
+    """
+    folder, name = os.path.split(os.fspath(path))
+    found = IN_NAME.search(name)
     if not found:
         raise InputError(
-            f"{name}: the file name does not tell the hemisphere",
+            f"{path}: the file name does not tell the hemisphere",
             expected="hemi-L, hemi-R, lh., rh., .L. or .R. in the name",
             remedy="Rename the file; in Python a dict says it: {'left': path}",
         )
-    return HEMISPHERE[(found.group(1) or found.group(2)).lower()]
+    start, end = found.span() if found[1] else found.span(2)
+    side = HEMISPHERE[(found[1] or found[2]).lower()]
+    return side, os.path.join(folder, f"{name[:start]}?{name[end:]}")
 
 
 def _poly_mesh(mesh: Any) -> Any:
