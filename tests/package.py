@@ -12,6 +12,7 @@ from pathlib import Path
 IN_WHEEL = [
     "voxprior/py.typed",
     "voxprior/output/schema.json",
+    "voxprior/report/audit.md",
     "voxprior/report/guide.md",
     "voxprior/report/template/page.html",
     "voxprior/papers/palatucci2007/published.csv",

@@ -17,6 +17,7 @@ import voxprior.models
 from voxprior.validation.audit import SEVERITY
 
 DOCS = Path(__file__).parents[1] / "docs"
+AUDIT = Path(voxprior.__file__).parent / "report" / "audit.md"
 API = "".join((DOCS / name).read_text("utf-8") for name in ("reference.rst", "api.rst"))
 LISTED = set(re.findall(r"^   ([\w.]+)$", API, re.MULTILINE))
 
@@ -67,7 +68,7 @@ def test_the_messages_of_troubleshooting_are_said_by_the_package():
 
 
 def test_every_finding_is_explained():
-    names = re.findall(r"^\| `([a-z-]+)` \|", (DOCS / "audit.md").read_text("utf-8"), re.M)
+    names = re.findall(r"^\| `([a-z-]+)` \|", AUDIT.read_text("utf-8"), re.M)
     assert sorted(names) == sorted(SEVERITY)
 
 

@@ -14,7 +14,7 @@ from voxprior.report import plots
 from voxprior.report.checklist import checklist
 from voxprior.report.citations import bibtex
 from voxprior.report.decisions import check_interest, decided, positive_class, scans_once
-from voxprior.report.guide import guide
+from voxprior.report.guide import about_findings, guide
 from voxprior.report.learning import learning_sentence
 from voxprior.report.methods import (
     fact_tables,
@@ -115,6 +115,7 @@ def summarize(
         "bibtex": bibtex(methods),
         "checklist": checklist(tables, scores[0], permutation_sentence(permutation), shown),
         "guide": guide(without=("local",) if where else ("local", "tested")),
+        "about_findings": about_findings(shown["findings"]),
         "classes": [], "priors": [], "probabilities": [], "truth": [], "confusion": [],
         "positive": None, "prevalence": [], "clinic": None,
         "figures": list(figures), "pictures": list(pictures),
