@@ -1,7 +1,10 @@
 """Packed studies against the images they were packed from, and what is wrong with damaged ones."""
 
 import builtins
+import errno
 import json
+import os
+import pickle
 import shutil
 
 import nibabel
@@ -290,3 +293,80 @@ def test_without_zarr_a_line_says_what_to_install(store, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(InputError, match=r"need the package zarr. Run: pip install"):
         load_maps(store)
+
+
+# ---------------------------------------------------------------- stores that somebody else made
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+PICKLED = [
+    {"dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}], "compressor": None},
+    {"dtype": "|O", "filters": [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 5}],
+     "compressor": None},
+    {"dtype": "<f8", "filters": None, "compressor": {"id": "pickle", "protocol": 5}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", PICKLED, ids=str)
+def test_pickles_of_the_older_format_are_not_read(copy, tmp_path, how):
+    attributes = json.loads((copy / "zarr.json").read_text())["attributes"]
+    (copy / "zarr.json").unlink()
+    (copy / ".zgroup").write_text('{"zarr_format": 2}')
+    (copy / ".zattrs").write_text(json.dumps(attributes))
+    (copy / "mask" / "zarr.json").unlink()
+    described = {"zarr_format": 2, "shape": [1], "chunks": [1], "fill_value": 0, "order": "C"}
+    (copy / "mask" / ".zarray").write_text(json.dumps(described | how))
+    (copy / "mask" / "0").write_bytes(pickle.dumps(Trap(str(tmp_path / "sprung"))))
+    with pytest.raises(InputError, match=r"copy.zarr: is no packed study"):
+        load_maps(copy)
+    assert not (tmp_path / "sprung").exists()
+
+
+def described(path, **changes):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | changes))
+
+
+@pytest.mark.parametrize("name", ["mask", "scans"])
+def test_other_codecs_are_refused(copy, name):
+    path = copy / name / "zarr.json"
+    codecs = json.loads(path.read_text())["codecs"]
+    described(path, codecs=[codecs[0], {"name": "gzip", "configuration": {"level": 5}}])
+    with pytest.raises(InputError, match=rf"copy.zarr: {name} is not written as.*by bytes, gzip"):
+        load_maps(copy)
+
+
+def test_texts_in_place_of_numbers_are_refused(copy):
+    described(copy / "affine" / "zarr.json", data_type="bool", fill_value=False)
+    with pytest.raises(InputError, match="affine is not written as voxprior pack writes it"):
+        load_maps(copy)
+
+
+def test_an_array_that_would_fill_the_memory_is_not_read(copy):
+    described(copy / "mask" / "zarr.json", shape=[10**4, 10**4, 10**3])
+    with max_memory("1GB"), pytest.raises(InputError, match="mask would take 100 GB"):
+        load_maps(copy)
+
+
+def test_a_full_disk_is_an_error_and_packing_goes_on(study, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    out = tmp_path / "study.zarr"
+    with monkeypatch.context() as patch:
+        patch.setattr(packing.os, "posix_fallocate", full, raising=False)
+        with pytest.raises(OSError, match="No space left"):
+            pack_maps(f"{study}/*.nii.gz", out)
+    assert not out.exists()
+    again = load_maps(pack_maps(f"{study}/*.nii.gz", out))
+    assert np.isfinite(again.X).all()
+    assert [path.name for path in tmp_path.iterdir()] == ["study.zarr"]

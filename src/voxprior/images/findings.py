@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from voxprior.blocks import BlockedScans, voxel_blocks
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, InputWarning, option
 
 __all__ = ["FEWEST_VOXELS", "NotFiniteError", "check_finite", "listed", "refuse_most"]
 __all__ += ["repetition_findings", "scan_findings", "scan_scale", "volume_names"]
-__all__ += ["warn_of_constant"]
+__all__ += ["scan_scales", "warn_constant_voxels", "warn_of_constant"]
 
 # Fewer numbers are not an image, and may be equal or constant by chance.
 FEWEST_VOXELS = 20
@@ -228,3 +228,20 @@ def refuse_most(lost: np.ndarray, usable: np.ndarray, parts: FiniteParts) -> Non
         f"{lost.sum()} of {usable.sum()} voxels are NaN or infinite in some scan, more than half",
         remedy=remedy,
     )
+
+
+def warn_constant_voxels(rows: np.ndarray, name: str) -> np.ndarray:
+    """Mark the voxels that never change over these rows, and warn if there are any."""
+    blocks = voxel_blocks(*rows.shape) if isinstance(rows, BlockedScans) else [slice(None)]
+    parts = (rows[:, block] for block in blocks)
+    constant = np.concatenate([(part == part[0]).all(axis=0) for part in parts])
+    if constant.any():
+        warnings.warn(
+            InputWarning(
+                f"{name}: {constant.sum()} of {len(constant)} voxels inside the mask are constant "
+                f"and carry no information. A computed mask ({option('mask', None)}) leaves them "
+                "out."
+            ),
+            stacklevel=2,
+        )
+    return constant

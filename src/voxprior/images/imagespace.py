@@ -6,15 +6,13 @@ so it can be saved as arrays and numbers (`to_dict`), and read back years later.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from voxprior.blocks import BlockedScans, voxel_blocks
-from voxprior.errors import InputError, InputWarning, option
+from voxprior.errors import InputError, option
 from voxprior.images import masks, surfaces, volumes
 from voxprior.images.cleaning import Cleaning, check_settings, clean_run, standardize, statistics
 from voxprior.images.findings import (
@@ -22,6 +20,7 @@ from voxprior.images.findings import (
     scan_scale,
     scan_scales,
     volume_names,
+    warn_constant_voxels,
     warn_of_constant,
 )
 from voxprior.images.preparation import center_by_group, divide_by_means, warn_of_alone
@@ -29,7 +28,7 @@ from voxprior.images.sources import Source, find_sources, n_volumes
 from voxprior.images.surfaces import is_surface
 from voxprior.space import VoxelSpace
 
-__all__ = ["ImageSpace", "RunRows", "not_a_run", "warn_constant"]
+__all__ = ["ImageSpace", "RunRows", "not_a_run"]
 
 # What `check_settings` checks again when they come from a file.
 SETTINGS = (
@@ -172,7 +171,7 @@ class ImageSpace:
     def _cleaned(
         self, rows: np.ndarray, confounds: Any, kept: np.ndarray, t_r: float | None, name: str
     ) -> np.ndarray:
-        constant = warn_constant(rows, name)
+        constant = warn_constant_voxels(rows, name)
         values = clean_run(rows, self.cleaning, confounds, None if kept.all() else kept, t_r, name)
         if constant.any():
             # Cleaning leaves rounding noise there, which standardising would blow up.
@@ -427,23 +426,6 @@ def _check_center(center: Any, space: VoxelSpace) -> None:
             "The mean of the training maps must have one finite value per voxel",
             got=f"shape {center.shape} and {space.n_voxels} voxels",
         )
-
-
-def warn_constant(rows: np.ndarray, name: str) -> np.ndarray:
-    """Mark the voxels that never change over these rows, and warn if there are any."""
-    blocks = voxel_blocks(*rows.shape) if isinstance(rows, BlockedScans) else [slice(None)]
-    parts = (rows[:, block] for block in blocks)
-    constant = np.concatenate([(part == part[0]).all(axis=0) for part in parts])
-    if constant.any():
-        warnings.warn(
-            InputWarning(
-                f"{name}: {constant.sum()} of {len(constant)} voxels inside the mask are constant "
-                f"and carry no information. A computed mask ({option('mask', None)}) leaves them "
-                "out."
-            ),
-            stacklevel=2,
-        )
-    return constant
 
 
 def not_a_run(image: Any, name: str) -> InputError:

@@ -25,9 +25,14 @@ import numpy as np
 
 from voxprior.errors import InputError, option
 from voxprior.images.dataset import Dataset
-from voxprior.images.findings import scan_findings, scan_scale, scan_scales
+from voxprior.images.findings import (
+    scan_findings,
+    scan_scale,
+    scan_scales,
+    warn_constant_voxels,
+)
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
-from voxprior.images.imagespace import ImageSpace, warn_constant
+from voxprior.images.imagespace import ImageSpace
 from voxprior.images.labelling import (
     FoundLabels,
     LabeledMaps,
@@ -119,7 +124,7 @@ def load_maps(
             X, findings = images.read_new(found.maps.sources, groups=found.groups)
             read = ReadMaps(images, X, tuple(findings), ())
     if not read.images.by_run and len(read.X) > 1:
-        warn_constant(read.X, f"{len(read.X)} maps, {found.names[0]} the first")
+        warn_constant_voxels(read.X, f"{len(read.X)} maps, {found.names[0]} the first")
     return Dataset(
         X=read.X,
         y=found.maps.y,

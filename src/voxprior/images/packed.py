@@ -6,7 +6,8 @@
 
 A chunk is one file, compressed and with a checksum (CRC-32C): a block of voxels of all scans is one
 sequential read, and damage is found by whoever reads it. Arrays hold numbers and attributes are
-JSON, so that nothing in a store is ever run.
+JSON; a store of another format, or with other codecs than these, is refused unread, so that nothing
+in it is ever run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from voxprior.images.sources import Source
 
 KIND, VERSION = "voxprior packed maps", 1
 ARRAYS = ("mask", "affine", "points", "faces")
+# All that `voxprior pack` writes. Another codec could run what the store holds: one unpickles.
+CODECS = {"bytes", "blosc", "zstd", "crc32c"}
 
 
 class PackedArray(ChunkedArray):
@@ -97,7 +100,7 @@ def open_packed(images: Any) -> PackedMaps:
     path = Path(images[0] if isinstance(images, list | tuple) else images)
     zarr = zarr_package()
     try:
-        group = zarr.open_group(str(path), mode="r")
+        group = zarr.open_group(str(path), mode="r", zarr_format=3)
         found = dict(group.attrs)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
@@ -126,11 +129,11 @@ def open_packed(images: Any) -> PackedMaps:
 
 
 def _opened(path: Path, group: Any, found: dict[str, Any]) -> PackedMaps:
-    arrays = {name: group[name][:] if name in group else None for name in ARRAYS}
+    arrays = {name: _read_array(path, group, name) for name in ARRAYS}
     if arrays["mask"] is not None:
         arrays["mask"] = arrays["mask"].astype(bool)
     images = ImageSpace.from_dict({**found["images"], **arrays, "center": None})
-    scans, names = group["scans"], [str(name) for name in found["names"]]
+    scans, names = _array(path, group, "scans"), [str(name) for name in found["names"]]
     expected = (len(names), images.space.n_voxels)
     if scans.shape != expected or scans.dtype != np.float32:
         raise InputError(
@@ -151,6 +154,35 @@ def _opened(path: Path, group: Any, found: dict[str, Any]) -> PackedMaps:
             raise InputError(f"{path}: its {what} has not one entry per scan")
     described = (found["label"], list(found["covariates"]), groups, found["said"])
     return PackedMaps(path, images, names, table, *described, PackedArray(scans, path))
+
+
+def _array(path: Path, group: Any, name: str) -> Any:
+    """An array of the store, unread, if it is of the kind that is packed."""
+    array = group[name]
+    codecs = {codec["name"] for codec in array.metadata.to_dict()["codecs"]}
+    if not codecs <= CODECS or array.dtype.kind not in "fiu":
+        raise InputError(
+            f"{path}: {name} is not written as voxprior pack writes it",
+            expected=f"numbers, by the codecs {', '.join(sorted(CODECS))}",
+            got=f"{array.dtype}, by {', '.join(sorted(codecs))}",
+            remedy="Pack the images again",
+        )
+    return array
+
+
+def _read_array(path: Path, group: Any, name: str) -> np.ndarray | None:
+    """One of the small arrays, if it is there and small."""
+    if name not in group:
+        return None
+    array = _array(path, group, name)
+    size = array.size * array.dtype.itemsize
+    if size > memory_limit():
+        raise InputError(
+            f"{path}: {name} would take {size / 1e9:.3g} GB",
+            expected=f"at most {memory_limit() / 1e9:.3g} GB",
+            remedy="If that much is not expected the store is damaged: copy it again",
+        )
+    return array[:]
 
 
 def refuse_reading_settings(packed: PackedMaps, settings: dict[str, Any]) -> None:

@@ -194,7 +194,7 @@ def _write_rows(
     path, journal = work / "rows", work / "rows.done"
     shape = (n, images.space.n_voxels)
     if not path.exists():
-        np.memmap(path, np.float32, "w+", shape=shape)
+        _take_room(path, 4 * n * shape[1])
     rows = np.memmap(path, np.float32, "r+", shape=shape)
     done = _finished(journal, rows)
     row = 0
@@ -210,6 +210,20 @@ def _write_rows(
             advance(count)
             row += count
     return rows
+
+
+def _take_room(path: Path, n_bytes: int) -> None:
+    """Make a file of zeros that has its place on the disk.
+
+    A memory map of a file that has none kills the process where the disk is full.
+    """
+    new = path.with_name("rows.new")
+    with new.open("wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        else:
+            file.truncate(n_bytes)
+    new.rename(path)
 
 
 def _finished(journal: Path, rows: np.ndarray) -> set[int]:
