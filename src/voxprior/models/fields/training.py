@@ -151,7 +151,7 @@ def check_two_scans(classes: np.ndarray, codes: np.ndarray) -> None:
         raise InputError(
             "The residual variances of a class need more scans",
             expected="at least 2 scans of every class",
-            got=f"{counts.min()} of class {classes[counts.argmin()]!r}",
+            got=f"{counts.min()} of class {classes.tolist()[counts.argmin()]!r}",
         )
 
 
