@@ -8,6 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from voxprior import FeatureSharingNB, VoxelSpace
 from voxprior.mapping import neighborhoods, searchlight
 from voxprior.mapping.local_test import corrected, threshold
+from voxprior.report.local import light_headline
 
 SPACE = VoxelSpace.grid((12,))
 NEAR = {"radius": 1, "units": "voxel"}
@@ -205,6 +206,27 @@ def test_threshold_is_what_must_be_exceeded(rng):
             corrected(scores, null) <= level + 1e-12, scores > found + 1e-9
         )
     assert threshold(null, 0.001) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "words"),
+    [
+        (6, {}, "threshold 1.012, which no accuracy can exceed (among those of 1 the margin"),
+        (6, {"score": "auc"}, "threshold 1.000, which no area under ROC can exceed"),
+        (4, {}, "no threshold: too few relabellings for a level of 0.05"),
+    ],
+)
+def test_says_that_no_score_can_exceed_the_threshold(runs, options, words):
+    """Of few scans some neighbourhood decodes all under most relabellings."""
+    y, groups = np.tile([0, 1], runs), np.repeat(np.arange(runs), 2)
+    X = np.random.default_rng(0).normal(size=(2 * runs, 300))
+    found = searchlight(X, y, groups, VoxelSpace.grid((300,)), **NEAR, **options)
+    assert np.nanmax(found.score) == 1.0
+    assert words in repr(found)
+    assert words[1:] in light_headline(found)
+    assert not found.told()["threshold_is_reachable"]
+    margin = searchlight(X, y, groups, VoxelSpace.grid((300,)), **NEAR, score="margin")
+    assert margin.reachable == (runs == 6)
 
 
 @pytest.mark.slow

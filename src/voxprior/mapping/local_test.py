@@ -31,6 +31,7 @@ from voxprior.space import VoxelSpace
 from voxprior.validation.run import run_tasks
 
 STANDARDIZE = ("auto", "zscore", "center", "none")
+RIDGE = "ridge regression on the class labels"
 SCORE_WORDS = {"auc": "area under ROC", "margin": "standardised margin"}
 # Scans per group from which a standard deviation is worth dividing by.
 MANY_SCANS = 8
@@ -127,9 +128,28 @@ class LocalResult:
         many = f"all {len(self.null_max)}" if self.exact else f"{len(self.null_max)} random"
         return f"smallest possible p {self.smallest_p:.3g}; {many} relabellings, {self.scheme}"
 
+    @property
+    def reachable(self) -> bool:
+        """Whether a score of this name can exceed the threshold."""
+        highest = np.inf if self.name == SCORE_WORDS["margin"] else 1.0
+        return self.threshold < highest
+
+    @property
+    def needed(self) -> str:
+        """What a score must exceed, in words, and that none can where none can."""
+        if self.threshold == np.inf:
+            return f"no threshold: too few relabellings for a level of {self.level:g}"
+        told = f"threshold {self.threshold:.3f}"
+        if self.reachable:
+            return told
+        told = f"{told}, which no {self.name} can exceed"
+        ties = self.name == "accuracy" and self.decoder == RIDGE
+        return f"{told} (among those of 1 the margin decides)" if ties else told
+
     def told(self) -> dict[str, Any]:
         """What is neither a map nor a table, by name."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content["threshold_is_reachable"] = self.reachable
         return {k: v for k, v in content.items() if isinstance(v, str | int | float | tuple)}
 
 
@@ -222,8 +242,7 @@ def _standardized(X: np.ndarray, labels: Labellings, grouped: bool, how: str) ->
 
 def decoder_words(estimator: Any) -> str:
     """What decodes a set of voxels."""
-    ridge = "ridge regression on the class labels"
-    return ridge if estimator is None else type(estimator).__name__
+    return RIDGE if estimator is None else type(estimator).__name__
 
 
 # --- the test ---------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class RegionTest(LocalResult):
         claimed = int((self.table["p_fwer"] <= self.level).sum())
         return (
             f"Regions: {claimed} of {len(self.table)} significant (familywise error "
-            f"{self.level:g}), {self.relabellings}\n"
+            f"{self.level:g}), {self.needed}, {self.relabellings}\n"
             f"{self.table.to_string(float_format='%.3g', index=False)}"
         )
 

@@ -53,7 +53,7 @@ class SearchlightResult(LocalResult):
         return (
             f"Searchlight: {int(self.significant.sum()):,} of {len(self.score):,} neighbourhoods "
             f"significant (familywise error {self.level:g}), highest {self.name} "
-            f"{np.nanmax(self.score):.3f}, threshold {self.threshold:.3f}, {self.relabellings}"
+            f"{np.nanmax(self.score):.3f}, {self.needed}, {self.relabellings}"
         )
 
 

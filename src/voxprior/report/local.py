@@ -19,7 +19,7 @@ def light_headline(found: SearchlightResult) -> str:
     number = "No neighbourhood is" if n == 0 else f"{n:,} of {total:,} neighbourhoods are"
     return (
         f"{number} significant (familywise error {found.level:g}); highest {found.name} "
-        f"{np.nanmax(found.score):.3f}."
+        f"{np.nanmax(found.score):.3f}.{_out_of_reach(found)}"
     )
 
 
@@ -28,7 +28,12 @@ def region_headline(found: RegionTest) -> str:
     claimed = found.table.loc[found.table["p_fwer"] <= found.level, "region"].tolist()
     number = "No region is" if not claimed else f"{len(claimed)} of {len(found.table)} regions are"
     named = f": {', '.join(claimed[:5])}{', ...' if len(claimed) > 5 else ''}" if claimed else ""
-    return f"{number} significant (familywise error {found.level:g}){named}."
+    return f"{number} significant (familywise error {found.level:g}){named}.{_out_of_reach(found)}"
+
+
+def _out_of_reach(found: SearchlightResult | RegionTest) -> str:
+    """Say it where no score, however high, exceeds the threshold; else nothing."""
+    return "" if found.reachable else f" {found.needed[0].upper()}{found.needed[1:]}."
 
 
 def light_section(found: SearchlightResult) -> dict[str, Any]:
