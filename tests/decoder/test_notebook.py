@@ -1,9 +1,12 @@
-"""What a notebook shows of a decoder and of the place of its voxels."""
+"""What a notebook shows of a decoder, of what it finds, and of the place of its voxels."""
 
 import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
 
-from voxprior import Decoder, VoxelSpace
+from voxprior import BayesDecision, Decoder, VoxelSpace
 from voxprior.images import Dataset
+from voxprior.mapping import map_test, region_test, searchlight
 from voxprior.simulate import blobs
 
 
@@ -18,6 +21,8 @@ def test_a_decoder_shows_what_it_is_and_what_it_decided():
     assert "&lt;i&gt;, b" in shown or "b, &lt;i&gt;" in shown
     assert "<i>" not in shown
     assert "decision 1" in shown
+    # A notebook asks for the bundle first, which scikit-learn's estimators bring along.
+    assert decoder._repr_mimebundle_(include=None)["text/html"] == shown
 
 
 def test_a_number_has_no_classes():
@@ -35,3 +40,37 @@ def test_a_space_shows_its_size():
     assert "<td>120</td>" in shown
     assert "<td>3 x 2 x 1.5</td>" in shown
     assert "millimetres" not in VoxelSpace.grid((4, 5, 6))._repr_html_()
+
+
+@pytest.fixture(scope="module")
+def scans():
+    """Two classes in eight runs."""
+    return blobs((5, 5, 4), 16, n_groups=8, n_blobs=1, random_state=0)
+
+
+def test_tests_of_maps_show_what_they_found(scans):
+    options = {"n_permutations": 20, "random_state": 0}
+    found = map_test(scans.X, scans.y, scans.groups, **options)
+    assert found._repr_html_().startswith("<p>Map test by ")
+    assert all(f"<p>{note}</p>" in found._repr_html_() for note in found.notes)
+    found = searchlight(scans.X, scans.y, scans.groups, scans.space, **options, radius=4)
+    assert found._repr_html_().startswith("<p>Searchlight: ")
+    names = np.repeat(["<b>", "V1"], 50)
+    shown = region_test(scans.X, scans.y, scans.groups, names, **options)._repr_html_()
+    assert "significant (familywise error 0.05)" in shown
+    assert "<th>&lt;b&gt;</th>" in shown
+    assert "<b>" not in shown
+
+
+def test_decisions_show_their_costs_and_prevalence():
+    X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array(["<i>", "<i>", "b", "b"])
+    careful = BayesDecision(
+        LogisticRegression(), costs=[[0, 5], [1, 0]], priors=[0.9, 0.1], reject={"cost": 0.3}
+    )
+    assert "cost of" not in careful._repr_mimebundle_()["text/html"]
+    shown = careful.fit(X, y)._repr_mimebundle_()["text/html"]
+    assert "cost of deciding &lt;i&gt;" in shown
+    assert all(cell in shown for cell in ("<td>5.0</td>", "<td>0.3</td>", "<td>0.9</td>"))
+    assert "<i>" not in shown
+    shown = BayesDecision(LogisticRegression(), reject=0.8).fit(X, y)._repr_mimebundle_()
+    assert "decided from a probability of" in shown["text/html"]

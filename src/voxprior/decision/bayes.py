@@ -28,6 +28,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -188,6 +189,24 @@ class BayesDecision(WrappedClassifier):
                 remedy=f"Give another {option('reject_label')}",
             )
         return label
+
+    def _repr_mimebundle_(self, **kwargs) -> dict[str, str]:
+        """For a notebook: what scikit-learn shows, and once it is fitted what is decided by."""
+        shown = super()._repr_mimebundle_(**kwargs)
+        if hasattr(self, "estimator_") and "text/html" in shown:
+            shown["text/html"] += self._rule().to_html(border=0, escape=True)
+        return shown
+
+    def _rule(self) -> pd.DataFrame:
+        """Costs of the actions (rows) for the true classes (columns), and the prevalence."""
+        rows = {f"cost of deciding {c}": row for c, row in zip(self.classes_, self.costs_)}
+        if self.abstain_cost_ is not None:
+            rows["cost of abstaining"] = np.broadcast_to(self.abstain_cost_, len(self.classes_))
+        if self.threshold_ is not None:
+            rows["decided from a probability of"] = np.full(len(self.classes_), self.threshold_)
+        rows["prevalence"] = self.priors_
+        columns = [f"if truly {c}" for c in self.classes_]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns).round(3)
 
     def adapt_priors(self, X, *, max_iterations=1000, tolerance=1e-8):
         """Set `priors_` to the class frequencies of unlabelled scans, estimated by EM.

@@ -391,6 +391,10 @@ class Decoder(LocalMaps):
             rows |= {f"decision {n}": str(one) for n, one in enumerate(told, start=1)}
         return html_table("Decoder", pd.DataFrame({"": rows}))
 
+    def _repr_mimebundle_(self, **_) -> dict[str, str]:
+        """Notebooks ask for this one first, and scikit-learn's shows parameters alone."""
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
     # ------------------------------------------------------------------ kept and read again
 
     def save(self, path) -> Path:

@@ -25,7 +25,7 @@ from voxprior.mapping.relabelled import relabelled_values
 from voxprior.mapping.statistics import FEW, STATISTICS
 from voxprior.mapping.verdict import MapTest, floor_words, judge, reach_words
 from voxprior.space import VoxelSpace
-from voxprior.validation.run import progress_bar
+from voxprior.validation.progress import progress_bar
 
 __all__ = ["map_test"]
 

@@ -39,6 +39,7 @@ from voxprior.mapping.vicinity import Neighborhoods
 from voxprior.space import VoxelSpace
 from voxprior.validation.folds import FoldOutcome, build_result
 from voxprior.validation.intervals import interval
+from voxprior.validation.result import html_table
 from voxprior.validation.ridge import center_by_training
 from voxprior.validation.run import Outcome
 
@@ -56,11 +57,17 @@ class RegionTest(LocalResult):
     absent: tuple[str, ...]  # regions of the atlas without a voxel in the mask
 
     def __repr__(self) -> str:
+        return f"{self._title()}\n{self.table.to_string(float_format='%.3g', index=False)}"
+
+    def _repr_html_(self) -> str:
+        shown = self.table.round(3).astype(str).set_index(self.table.columns[0])
+        return html_table(self._title(), shown)
+
+    def _title(self) -> str:
         claimed = int((self.table["p_fwer"] <= self.level).sum())
         return (
             f"Regions: {claimed} of {len(self.table)} significant (familywise error "
-            f"{self.level:g}), {self.needed}, {self.relabellings}\n"
-            f"{self.table.to_string(float_format='%.3g', index=False)}"
+            f"{self.level:g}), {self.needed}, {self.relabellings}"
         )
 
 

@@ -16,6 +16,7 @@ Etzel, Zacks & Braver, "Searchlight analysis: promise, pitfalls, and potential",
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,9 @@ class SearchlightResult(LocalResult):
             f"significant (familywise error {self.level:g}), highest {self.name} "
             f"{np.nanmax(self.score):.3f}, {self.needed}, {self.relabellings}"
         )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
 
 
 def searchlight(

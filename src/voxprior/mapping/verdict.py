@@ -18,6 +18,7 @@ Benjamini & Hochberg, "Controlling the false discovery rate", 1995.
 
 from __future__ import annotations
 
+from html import escape
 from math import ceil, floor, inf
 from typing import Any, NamedTuple
 
@@ -72,6 +73,9 @@ class MapTest(NamedTuple):
             f"Map test by {self.symbol}: {found}p of the whole map "
             f"{self.p_global:.3g} (smallest possible {self.smallest_p:.3g}); {self.relabellings()}"
         )
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(line)}</p>" for line in (repr(self), *self.notes))
 
     @property
     def symbol(self) -> str:

@@ -29,8 +29,6 @@ import joblib
 import numba
 import numpy as np
 from joblib.parallel import BACKENDS, get_active_backend
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
 from voxprior.blocks import blocked, max_memory, memory_limit
@@ -46,6 +44,7 @@ from voxprior.validation.folds import (
     fit_fold,
     make_folds,
 )
+from voxprior.validation.progress import progress_bar
 from voxprior.validation.result import Result
 from voxprior.validation.store import TaskStore, settings_digest
 
@@ -296,16 +295,6 @@ def _out_of_memory(error: BaseException, *facts: Any) -> OutOfMemoryError:
     else:
         what = "Memory ran out"
     return OutOfMemoryError(what, *facts)
-
-
-@contextmanager
-def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., None]]:
-    """Show how much of some work is done, if wanted; call what it gives after each step of it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not show)
-    with bar:
-        line = bar.add_task(name, total=total)
-        yield lambda done=1: bar.advance(line, done)
 
 
 # --- cross-validation -------------------------------------------------------------------------

@@ -1,0 +1,79 @@
+"""How much of some work is done: a bar in a terminal, and one in a notebook."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["progress_bar"]
+
+# A notebook keeps up with as many updates in a second.
+UPDATES = 5
+
+
+@contextmanager
+def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., None]]:
+    """Show how much of some work is done, if wanted; call what it gives after each step of it."""
+    console = Console(stderr=True)
+    if show and console.is_jupyter:
+        # rich's own bar needs ipywidgets, and leaves nothing in a notebook that is saved.
+        with _in_notebook(NotebookBar(name, total)) as advance:
+            yield advance
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not show)
+    with bar:
+        line = bar.add_task(name, total=total)
+        yield lambda done=1: bar.advance(line, done)
+
+
+@dataclass
+class NotebookBar:
+    """A bar as a notebook shows it, and as text where HTML is not."""
+
+    name: str
+    total: int
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def __repr__(self) -> str:
+        return f"{self.name} {self.done}/{self.total}, {self._time()}"
+
+    def _repr_html_(self) -> str:
+        bar = f'<progress max="{max(self.total, 1)}" value="{self.done}"></progress>'
+        return f"<div>{escape(self.name)} {bar} {self.done}/{self.total}, {self._time()}</div>"
+
+    def _time(self) -> str:
+        """Seconds that it took, or that are left if the rest goes as fast."""
+        taken = time.monotonic() - self.began
+        if self.done >= self.total:
+            return f"{taken:.0f} s"
+        if not self.done:
+            return "started"
+        return f"about {taken / self.done * (self.total - self.done):.0f} s left"
+
+
+@contextmanager
+def _in_notebook(bar: NotebookBar) -> Iterator[Callable[..., None]]:
+    from IPython.display import display
+
+    handle = display(bar, display_id=True)
+    shown = time.monotonic()
+
+    def advance(done: int = 1) -> None:
+        nonlocal shown
+        bar.done += done
+        if time.monotonic() - shown > 1 / UPDATES:
+            shown = time.monotonic()
+            handle.update(bar)
+
+    try:
+        yield advance
+    finally:
+        handle.update(bar)

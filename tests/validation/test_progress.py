@@ -1,0 +1,72 @@
+"""Bars of progress: text for a terminal, one line that is kept in a notebook."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from voxprior.validation.progress import NotebookBar, progress_bar
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """What a notebook is given to show, in the order that it is given."""
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, bar):
+            shown.append(bar._repr_html_())
+
+    def display(bar, display_id):
+        assert display_id
+        shown.append(bar._repr_html_())
+        return Handle()
+
+    module = ModuleType("IPython.display")
+    module.display = display
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    return shown
+
+
+def test_a_notebook_keeps_one_bar_that_ends_full(notebook, capfd, recwarn):
+    with progress_bar(True, "a < b", 3) as advance:
+        advance()
+        advance(2)
+    assert 'value="0"' in notebook[0]
+    assert '<progress max="3" value="3"></progress> 3/3, 0 s' in notebook[-1]
+    assert "a &lt; b" in notebook[-1]
+    assert "".join(capfd.readouterr()) == ""
+    assert list(recwarn) == []
+
+
+def test_a_notebook_is_told_where_work_stopped(notebook):
+    def work():
+        with progress_bar(True, "folds", 4) as advance:
+            advance()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert 'value="1"' in notebook[-1]
+
+
+def test_a_notebook_shows_nothing_that_was_not_asked_for(notebook, capfd):
+    with progress_bar(False, "folds", 2) as advance:
+        advance()
+    assert notebook == []
+    assert "".join(capfd.readouterr()) == ""
+
+
+def test_a_bar_says_how_long_the_rest_takes(monkeypatch):
+    clock = iter([10.0, 10.0, 16.0, 20.0])
+    monkeypatch.setattr("voxprior.validation.progress.time.monotonic", lambda: next(clock))
+    bar = NotebookBar("folds", 4, began=10.0)
+    assert repr(bar) == "folds 0/4, started"
+    bar.done = 1
+    assert repr(bar) == "folds 1/4, about 0 s left"
+    bar.done = 2
+    assert repr(bar) == "folds 2/4, about 6 s left"
+    bar.done = 4
+    assert repr(bar) == "folds 4/4, 10 s"
