@@ -16,7 +16,7 @@ test: $(VENV)/.has-test  ## the fast suite, and how much of the package it reach
 	$(PYTEST) --cov
 
 # Tests of one file share simulations that take minutes: one worker runs all of them.
-test-all: test  ## the slow statistical tests too
+test-all: test $(VENV)/.has-docs  ## the slow statistical tests too, and a notebook
 	$(PYTEST) -m slow --dist loadfile
 
 # New examples in every run; `make fuzz SEED=1` repeats those of a seed, SECONDS=60 looks for longer.

@@ -33,7 +33,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
-myst_heading_anchors = 2
+myst_heading_anchors = 3
 default_role = "code"
 autosummary_generate = True
 autosummary_ignore_module_all = False
@@ -51,7 +51,8 @@ sphinx_gallery_conf = {
     "capture_repr": ("_repr_html_",),
     "abort_on_example_error": True,
     "min_reported_time": 1,
-    "thumbnail_size": (400, 280),
+    "thumbnail_size": (720, 440),
+    "first_notebook_cell": "%matplotlib inline",  # shows figures that belong to no window, too
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,  # its page would load scripts from the web

@@ -1,12 +1,15 @@
 """Show docstrings as they read in the source: formulas and tables of symbols line by line.
 
 The package writes formulas as indented lines and tables of symbols with bars. Sphinx would fold
-both into paragraphs; this extension puts them into literal blocks, and takes the bars of |x| and
-the star of *shape for what they are. Methods that scikit-learn adds are left out.
+both into paragraphs; this extension makes literal blocks and tables of them, and takes the bars of
+|x| and the star of *shape for what they are. Methods that scikit-learn adds are left out.
 """
 
 import re
 
+# Code and bold words; and the signs that mean something to Sphinx, in what is left.
+PLAIN = re.compile(r"(`+[^`]*`+|\*\*[^*]+\*\*)|([*|\\]|_(?!\w))")
+LIST = re.compile(r"\s*([*-]|\d+\.) ")
 UNDERLINE = re.compile(r"^\s*(-{3,}|={3,})\s*$")
 # A bar or an unpaired star outside of backticks.
 MARKUP = re.compile(r"(`+[^`]*`+)|(\||(?<=[\s(\[])\*(?=\w)(?![^*]*\*))")
@@ -25,12 +28,55 @@ def translate(app, what, name, obj, options, lines):
 
 
 def module_text(lines):
-    """Return the first paragraph as prose and all that follows line by line."""
-    end = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
-    rest = lines[end:]
-    if not any(line.strip() for line in rest):
-        return lines
-    return [*lines[:end], "", "::", "", *(f"    {line}" for line in rest), ""]
+    """Return prose as prose, indented blocks as they stand, and bars as tables."""
+    out, listed = [], False
+    for block in blocks(lines):
+        if block[0].startswith("    "):
+            out += ["  ::" if listed else "::", "", *block, ""]
+            continue
+        listed = LIST.match(block[0]) is not None or (listed and block[0].startswith("  "))
+        if block[0].startswith("|"):
+            out += [*table(block), ""]
+        elif len(block) > 1 and UNDERLINE.match(block[1]):
+            out += [f"**{block[0]}**", "", *map(reference, block[2:]), ""]
+        else:
+            out += [*map(prose, block), ""]
+    return out
+
+
+def blocks(lines):
+    """Yield runs of lines without a blank one between."""
+    run = []
+    for line in [*lines, ""]:
+        if line.strip():
+            run.append(line)
+        elif run:
+            yield run
+            run = []
+
+
+def prose(line):
+    """Return a line whose signs mean themselves, but for code, bold words and marks of lists."""
+    mark = LIST.match(line)[0] if LIST.match(line) else ""
+    line = re.sub(r"::$", ":", line[len(mark) :])
+    return mark + PLAIN.sub(lambda match: match[1] or "\\" + match[2], line)
+
+
+def reference(line):
+    """Return a line of a list of references, whose numbers are not links."""
+    return prose(re.sub(r"^\.\. (\[\d+\])", r"* \1", line.replace("   ", "  ", 1)))
+
+
+def table(lines):
+    """Return a table of bars as Sphinx wants it."""
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+    width = len(rows[0])
+    out = [".. list-table::", "   :header-rows: 1", ""]
+    for row in rows[:1] + rows[2:]:
+        cells = [*row, *[""] * (width - len(row))]
+        marks = ["   * -", *["     -"] * (width - 1)]
+        out += [f"{mark} {prose(cell)}".rstrip() for mark, cell in zip(marks, cells)]
+    return out
 
 
 def escaped(line):

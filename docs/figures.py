@@ -4,17 +4,35 @@
 this one saves every figure that a code block bound to a name, alone or in a dictionary.
 """
 
+from pathlib import Path
+
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst
 from sphinx_gallery.sorting import FileNameSortKey
 
+# Walks from files to a report, families as the table of them goes, then what any of them can do.
+ORDER = (
+    "walk_phd_student",
+    "walk_clinic",
+    "walk_methods",
+    "sharing",
+    "fields",
+    "boosting",
+    "gaussian",
+    "rvm",
+    "network",
+    "age",
+    "decision",
+)
+
 
 class WalksFirst(FileNameSortKey):
-    """Walks from files to a report, then examples of single models."""
+    """The order of the gallery: one that is not named comes last."""
 
     def __call__(self, filename):
-        """Return a key that sorts walks before others."""
-        return ("_walk_" not in str(filename), str(filename))
+        """Return the place of an example."""
+        name = Path(filename).stem.removeprefix("plot_")
+        return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
 def scrape(block, block_vars, gallery_conf):

@@ -52,3 +52,4 @@ slices = draw_maps(
     data.space,
     {"true pattern": data.truth["pattern"][0], "pattern": model.voxel_maps()["pattern"]},
 )
+slices

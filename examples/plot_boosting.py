@@ -53,6 +53,7 @@ maps = {
     "shuffled\nlabels": controls.shuffled.mean(axis=0),
 }
 slices = draw_maps(data.space, maps)
+slices
 
 # %%
 # How well each map finds the voxels of the blobs (area under the ROC curve; .5 is chance), and the
@@ -70,3 +71,4 @@ for name, values in list(maps.items())[1:]:
 
 stability = model.selection_frequency(data.X, data.y, n_bootstraps=10, size=60, random_state=0)
 stable = draw_selection_frequency(stability, data.space, n_bootstraps=10)
+stable

@@ -87,6 +87,7 @@ truth = np.abs(data.truth["coef"][0] - data.truth["coef"][1]).sum(axis=1)
 difference = model.voxel_maps()["difference"]
 slices = draw_maps(data.space, {"truth": truth, "learned": difference})
 print(f"correlation of the two maps: {np.corrcoef(truth, difference)[0, 1]:.2f}")
+slices
 
 # %%
 # Nodes are ranked by their correlation with the class before fields are trained. That is right for

@@ -58,6 +58,7 @@ model = models["Gaussian process"]
 best = model.theta_[0]
 log_scale = best + np.linspace(-3, 3, 25)
 evidence = draw_evidence_surface(model.evidence_surface(log_scale), log_scale, best=best)
+evidence
 
 # %%
 # What the model used for class 0. Weights tell which combination of voxels decides; the pattern
@@ -72,3 +73,4 @@ slices = draw_maps(
         "weights": maps["weight:0"],
     },
 )
+slices

@@ -38,6 +38,7 @@ for number, (parent, members) in enumerate(zip(model.parents_, model.equivalents
 # The network: arrows carry the gain of each parent in nats.
 
 network = draw_network(model.parents_, model.equivalents_, model.score_path_, "patient")
+network
 
 # %%
 # The gain of every voxel as the first parent, and the clusters that were found.
@@ -47,6 +48,7 @@ slices = draw_maps(
     data.space,
     {"true clusters": cluster, "gain (nats)": maps["gain"], "clusters found": maps["clusters"]},
 )
+slices
 
 # %%
 # **The permutation null.** How large is the best gain over all voxels where labels are permuted? A
@@ -85,6 +87,7 @@ for parents, share in zip(frequencies.models, frequencies.model_frequency):
 stability = draw_frequencies(
     frequencies.model_frequency, frequencies.edge_frequency, frequencies.selected
 )
+stability
 
 # %%
 # **Accuracy** in five stratified folds; parents, clusters and the null are found anew in each.

@@ -49,6 +49,7 @@ print("true:    ", true.tolist())
 weights = np.zeros(data.space.n_voxels)
 weights[voxels.relevance_] = voxels.coef_[0]
 slices = draw_maps(data.space, {"truth": data.truth["signal"], "weights": weights})
+slices
 
 # %%
 # And which samples? The evidence rises with every move of the solver: a sample is taken in, its
@@ -56,4 +57,10 @@ slices = draw_maps(data.space, {"truth": data.truth["signal"], "weights": weight
 
 samples = RVMClassifier(alpha="each").fit(data.X, data.y)
 path = draw_evidence_path([samples.evidence_path_])
+path
+
+# %%
+# The precisions at its end: few samples are kept, the weights of the others are zero.
+
 kept = draw_relevance(samples.alpha_, samples.relevance_, len(data.y))
+kept

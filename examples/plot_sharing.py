@@ -75,6 +75,7 @@ truth = data.truth["amplitude"][1] - data.truth["amplitude"][0]
 before = at_peak("mean_before[1]") - at_peak("mean_before[0]")
 after = at_peak("mean_after[1]") - at_peak("mean_after[0]")
 slices = draw_maps(data.space, {"truth": truth, "sample means": before, "shared means": after})
+slices
 
 # %%
 # Closer to the truth, as a correlation over voxels:
@@ -88,3 +89,4 @@ for name, values in {"sample means": before, "shared means": after}.items():
 strongest = np.argsort(-np.abs(data.truth["amplitude"][1]))[:4]
 courses = [maps[f"mean_{when}[1]"].reshape(data.n_times, -1) for when in ("before", "after")]
 panels = shared_courses(*courses, voxels=strongest)
+panels

@@ -124,6 +124,7 @@ slices = draw_maps(
         "pattern": decoder.voxel_maps()["pattern"],
     },
 )
+slices
 
 # %%
 # Decide

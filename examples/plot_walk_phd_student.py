@@ -126,6 +126,7 @@ slices = draw_maps(
         "discriminability": maps["discriminability"],
     },
 )
+slices
 
 # %%
 # Keep it
