@@ -1,6 +1,6 @@
 """How to read the report: one line per part, and a page about it that is part of every report.
 
-`guide.md` and the table `audit.md` are the one source: the documentation includes them, and the
+`guide.md` and `audit.md` are the one source: the documentation includes them, and the
 page carries at its end what it needs of them, so that its links work offline.
 """
 
@@ -28,16 +28,16 @@ def guide(without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
 
 
 def about_findings(names: Collection[str]) -> dict[str, dict[str, str]]:
-    """What findings of the audit mean, why they matter and what to do, by name.
+    """What findings of the audit mean, why they matter and how to mend them, by name.
 
-    >>> about_findings(["duplicate-images"])["duplicate-images"]["why"]
-    'it is recognised, not decoded'
+    >>> about_findings(["own-prior"])["own-prior"]["when"]
+    'A subject that is decoded is among those who taught the prior from others.'
     """
     text = (files("voxprior.report") / "audit.md").read_text("utf-8")
-    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in plain.splitlines()[2:]]
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", text)
+    # After the name, every part opens with a word of its own: *Error.*, **Why it matters.** ...
+    parts = [re.split(r"\s+\*+[\w ]+\.\*+\s+", one) for one in plain.split("### ")[1:]]
+    told = {name: [" ".join(part.split()) for part in said] for name, *said in parts}
     return {
-        name: {"when": when, "why": why, "do": do}
-        for name, _, when, why, do in rows
-        if name in names
+        name: dict(zip(("when", "why", "do"), said)) for name, said in told.items() if name in names
     }
