@@ -330,6 +330,21 @@ class TestScores:
                     found = column_score(name, values, truth, n_classes)[b]
                     assert found == pytest.approx(value, abs=1e-12), name
 
+    def test_margins_of_values_without_information_are_zero(self, rng):
+        """However large values are, over all labels that a scan may have they tell nothing."""
+        values, labels = rng.normal(size=(1, 5)) * 7, np.arange(5)
+        assert margins_of(np.repeat(values, 5, axis=0), labels).mean() == pytest.approx(0)
+        batch = np.repeat(values[None], 5, axis=0)
+        assert column_score("margin", batch, labels[:, None], 5)[0] == pytest.approx(0)
+
+    def test_little_information_about_many_classes_is_found(self):
+        """Values grow with what is found; the best of nine wrong classes must not hide it."""
+        rng = np.random.default_rng(0)
+        y, runs = np.tile(np.arange(10), 6), np.repeat(np.arange(6), 10)
+        X = rng.normal(size=(60, 200)) + 0.2 * rng.normal(size=(10, 200))[y]
+        found = permutation_test(LogisticRegression(), X, y, runs, n_permutations=99)
+        assert (found.score, found.test, found.p_value) == ("margin", "fast", 0.01)
+
     def test_a_class_that_is_never_tested(self):
         truth, values = np.array([[0], [0]]), np.array([[-1.0], [2.0]])
         assert column_score("balanced_accuracy", values, truth, 2)[0] == 0.5

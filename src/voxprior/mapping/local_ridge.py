@@ -20,8 +20,8 @@ Scores of the held-out values of a labelling; equal values share a decision:
   margin, since few scans make many sets alike
 * ``auc``: share of pairs of scans of two classes, of the same fold where folds hold both, that are
   ordered rightly; averaged over classes, each against the rest, beyond two
-* ``margin``: mean of y_i p_i (beyond two classes, of the value of the true class minus the highest
-  other), divided by its standard deviation over all relabellings of the neighbourhood
+* ``margin``: mean of y_i p_i (beyond two classes, of the value of the true class minus the mean of
+  the others), divided by its standard deviation over all relabellings of the neighbourhood
 
 | symbol | variable | shape |
 |---|---|---|
@@ -344,14 +344,15 @@ def _mean_over_scans(v, code, kind):  # pragma: no cover - compiled
     n, n_classes = v.shape
     total = 0.0
     for i in range(n):
-        own, other, ties = v[i, code[i]], -np.inf, 1
+        own, highest, others, ties = v[i, code[i]], -np.inf, 0.0, 1
         for k in range(n_classes):
             if k != code[i]:
-                other = max(other, v[i, k])
+                highest = max(highest, v[i, k])
+                others += v[i, k]
                 ties += v[i, k] == own
         if kind == 2:
-            total += own - other
-        elif own >= other:
+            total += own - others / (n_classes - 1)
+        elif own >= highest:
             total += 1.0 / ties
     return total / n
 

@@ -16,8 +16,10 @@ that the true labels go the same way as the relabelled ones; here they are one c
 p is that of its own statistic and not of the decoder's accuracy, which the result says. Scores of
 a column, of all held-out values p_i together (two classes: y_i = ±1, predicted by the sign):
 
-* ``margin``: mean of y_i p_i; beyond two classes of the value for the true class minus the highest
-  of the others
+* ``margin``: mean of y_i p_i; beyond two classes of the value for the true class minus the mean of
+  the others. The highest of the others would not do: values that do not depend on the labels lie
+  below it on average, the more so the larger they are, and a decoder that finds nothing, whose
+  values are all alike, would pass for better than one that finds a little
 * ``accuracy``, ``balanced_accuracy``, ``auc``, ``r2``, ``mae``: as in `voxprior.validation.scores`
 """
 
@@ -277,8 +279,7 @@ def column_score(name: str, values: np.ndarray, truth: np.ndarray, n_classes: in
         return np.mean([_area(values[..., c], truth == c) for c in range(n_classes)], axis=0)
     own = np.take_along_axis(values, truth[..., None], axis=-1)[..., 0]
     if name == "margin":
-        others = np.where(np.arange(n_classes) == truth[..., None], -np.inf, values)
-        return (own - others.max(axis=-1)).mean(axis=0)
+        return (n_classes * own - values.sum(axis=-1)).mean(axis=0) / (n_classes - 1)
     right = values.argmax(axis=-1) == truth
     return right.mean(axis=0) if name == "accuracy" else _balanced(right, truth, n_classes)
 
