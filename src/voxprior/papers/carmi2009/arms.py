@@ -15,6 +15,7 @@ from sklearn.svm import SVC
 
 from voxprior import RandomFieldClassifier
 from voxprior.models.fields.nodes import correlation_score
+from voxprior.papers.frame import Run
 
 # Pseudo-measurements after each scan with R = 200² and 41 scans amount to the same total strength,
 # 0.04, as 40 of them at the end with R = 1000, at a fortieth of the time.
@@ -73,6 +74,17 @@ def accuracies(methods: dict, X, y, folds: Iterable) -> Round:
         for name, model in methods.items():
             found[name].append(float(model.fit(X[train], y[train]).score(X[test], y[test])))
     return {name: np.array(values) for name, values in found.items()}
+
+
+def effective_connections(model: RandomFieldClassifier) -> float:
+    """How many connections a node has, (Σ|β|)² / Σβ² averaged over classes and nodes."""
+    size = np.abs(model.coef_)
+    return float(np.mean(size.sum(axis=-1) ** 2 / (size**2).sum(axis=-1)))
+
+
+def data_sets(run: Run) -> range:
+    """Seeds of simulated data sets, where the report says nothing of how many runs."""
+    return range(1 if run.quick else 20)
 
 
 def by_round(rounds: Sequence[Round], method: str) -> np.ndarray:

@@ -34,8 +34,8 @@ TITLE = "One choice at a time, strength fixed at gamma = 10, rho = 1 (ours)"
 def run_choices(run: Run) -> Part:
     """One table, rows are choices; two columns the defaults were chosen on, two they were not."""
     columns = {
-        "chosen on: chains, 80 nodes, 19 scans": _on_chains(run.quick),
-        "other: chains, 60 nodes, 25 scans": _on_other_chains(run.quick),
+        "chosen on: chains, 80 nodes, 19 scans": _on_chains(run),
+        "other: chains, 60 nodes, 25 scans": _on_other_chains(run),
     }
     for title, work in (
         ("chosen on: Haxby block means, 2 pairs", _on_haxby),
@@ -58,19 +58,19 @@ def _methods(n_nodes: int) -> dict:
     return {name: RandomFieldClassifier(n_nodes, **fixed | c) for name, c in CHANGES.items()}
 
 
-def _on_chains(quick: bool) -> dict[str, float]:
+def _on_chains(run: Run) -> dict[str, float]:
     rounds = []
-    for seed in range(1 if quick else 3):
+    for seed in arms.data_sets(run):
         data = chains(n_per_class=20, n_nodes=80, coupling=0.5, random_state=200 + seed)
-        cv = MonteCarloLeaveOnePerClassOut(1, n_pairs=2 if quick else 4, random_state=seed)
+        cv = MonteCarloLeaveOnePerClassOut(1, n_pairs=2 if run.quick else 4, random_state=seed)
         folds = cv.split(data.X, data.y)
         rounds.append(arms.accuracies(_methods(80), data.X, data.y, folds))
     return arms.pooled(rounds)
 
 
-def _on_other_chains(quick: bool) -> dict[str, float]:
+def _on_other_chains(run: Run) -> dict[str, float]:
     rounds = []
-    for seed in range(1 if quick else 5):
+    for seed in arms.data_sets(run):
         data = chains(n_per_class=175, n_nodes=60, coupling=0.5, random_state=900 + seed)
         rounds.append(on_new_scans(_methods(60), data.X, data.y, 25))
     return arms.pooled(rounds)
@@ -86,7 +86,7 @@ def bias_and_compression(run: Run) -> Part:
             )
             for name, rho in (("plain", None), ("compressed", 1.0))
         }
-        rounds = pairs_of(methods, datasets.haxby_vt(volumes=False), 2, run.quick)
+        rounds = pairs_of(methods, datasets.haxby_vt(volumes=False), 10, run.quick)
         rows.append({"bias": bias, "gamma": gamma, "pairs": len(rounds), **arms.pooled(rounds)})
     title = "Section 1.3.3: a penalised bias flatters compression (Haxby block means)"
     return Part({title: Table(rows)})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from voxprior import RandomFieldClassifier
+from voxprior import RandomFieldClassifier, VoxelSpace
 from voxprior.models.fields.nodes import signed_correlation
 from voxprior.papers import datasets
 from voxprior.papers.carmi2009 import arms
@@ -12,6 +14,9 @@ from voxprior.papers.frame import Drawing, Part, Run, drawing
 from voxprior.report.figures import panels
 from voxprior.report.pictures.fields import ratio_trajectories, stem_plot, two_circles
 from voxprior.simulate import chains
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SECTIONS = 4
 
@@ -22,16 +27,18 @@ def of_fields(run: Run) -> Part:
     data = chains(n_per_class=k + 20, n_nodes=n, coupling=0.5, random_state=0)
     new = np.concatenate([np.flatnonzero(data.y == c)[k:] for c in (0, 1)])
     train = np.setdiff1d(np.arange(len(data.y)), new)
-    pair = {name: arms.fields(n)[name] for name in (arms.PRINTED[0], arms.CHOSEN[1])}
+    pair = arms.some(n, *arms.CHOSEN)
     for model in pair.values():
         model.fit(data.X[train], data.y[train])
     first = {name: model.coef_[0] for name, model in pair.items()}
     order = data.truth["order"][0]
+    relative = {name: coef / np.abs(coef).max() for name, coef in first.items()}
     figures = {
         "figure2.1_two_circles": drawing(
-            two_circles(first),
+            two_circles(relative, tolerance=0.1, n_edges=n * n),
             "Published: fields of the ordinary (left) and the compressed filter (right), nodes on "
-            "two circles. Differs: simulated chains; compressed with our chosen strength.",
+            "two circles. Differs: simulated chains; strengths chosen in training; connections "
+            "above a tenth of the field's strongest.",
         )
     }
     for number, node in enumerate((order[n // 3], order[2 * n // 3]), start=1):
@@ -69,21 +76,35 @@ def of_scans(run: Run) -> Part:
     part = np.isin(data.y, ("face", "house"))
     X = datasets.standardize_by(data.X, data.run)[part]
     rho = signed_correlation(X, (data.y[part] == "face").astype(np.int64))
-    mask = data.space.mask
-    volumes = [data.space.unmask(values) for values in (data.X[part].mean(axis=0), rho)]
-    best = np.sort(np.argsort(-mask.sum(axis=(0, 1)))[:SECTIONS])
-    figure, axes = panels(2 * SECTIONS, 1.8, 1.8, across=SECTIONS, margin=0.4)
-    for row, (volume, colors) in enumerate(zip(volumes, ("gray", "coolwarm"))):
-        limits = (None, None) if row == 0 else (-np.abs(rho).max(), np.abs(rho).max())
-        for axis, z in zip(axes[row * SECTIONS :], best):
-            shown = np.where(mask[:, :, z], volume[:, :, z], np.nan)
-            inside = np.flatnonzero(mask.any(axis=(1, 2))), np.flatnonzero(mask.any(axis=(0, 2)))
-            shown = shown[inside[0][0] : inside[0][-1] + 1, inside[1][0] : inside[1][-1] + 1]
-            axis.imshow(shown.T, origin="lower", cmap=colors, vmin=limits[0], vmax=limits[1])
-            axis.set_title(f"z = {z}", fontsize=8)
-            axis.set_axis_off()
+    rows = {"mean scan": data.X[part].mean(axis=0), "correlation": rho}
+    figure = _sections(data.space, rows)
     caption = (
         "Published: sections of the Princeton scans (above) and their correlation maps (below). "
         "Differs: Haxby, ventral temporal voxels only, faces (red) against houses (blue)."
     )
     return Part(figures={"figure3.1_sections_and_correlations": drawing(figure, caption)})
+
+
+def _sections(space: VoxelSpace, rows: dict[str, np.ndarray]) -> Figure:
+    """Maps below each other in the sections that hold most voxels; the last one has signs."""
+    mask = space.mask
+    x, y = (np.flatnonzero(mask.any(axis=other)) for other in ((1, 2), (0, 2)))
+    best = np.sort(np.argsort(-mask.sum(axis=(0, 1)))[:SECTIONS])
+    figure, axes = panels(len(rows) * SECTIONS, 2.0, 1.25, across=SECTIONS, margin=1.0)
+    for row, (name, values) in enumerate(rows.items()):
+        signed = row == len(rows) - 1
+        bound = np.abs(values).max()
+        limits = (-bound, bound) if signed else (values.min(), values.max())
+        across = axes[row * SECTIONS : (row + 1) * SECTIONS]
+        volume = np.where(mask, space.unmask(values), np.nan)
+        for axis, z in zip(across, best):
+            axis.set_facecolor("0.93")
+            axis.set(xticks=[], yticks=[])
+            shown = volume[x[0] : x[-1] + 1, y[0] : y[-1] + 1, z].T
+            colors = "RdBu_r" if signed else "gray"
+            drawn = axis.imshow(shown, origin="lower", cmap=colors, vmin=limits[0], vmax=limits[1])
+            if row == 0:
+                axis.set_title(f"z = {z}", fontsize=9)
+        across[0].set_ylabel(name, fontsize=9)
+        figure.colorbar(drawn, ax=across, fraction=0.02)
+    return figure

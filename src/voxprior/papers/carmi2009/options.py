@@ -20,9 +20,10 @@ def blocks(run: Run) -> Part:
     region = np.repeat(np.arange(REGIONS), SIZE)
     ways = {"all": None, "blocks": region}
     rows = []
-    for design, k in run.each((d, k) for d in DESIGNS for k in (19,)):
+    k = 19
+    for design in run.each(DESIGNS):
         rounds = []
-        for seed in range(1 if run.quick else 3):
+        for seed in arms.data_sets(run):
             X, y = DESIGNS[design](seed, k + 150)
             methods = {
                 f"{kind}, {way}": RandomFieldClassifier(None, blocks=b, temperature=1.0, **settings)
@@ -71,7 +72,7 @@ def time(run: Run) -> Part:
     n = 30
     for design, k in run.each((d, k) for d in ("still", "gradual", "sudden") for k in (30, 90)):
         rounds = []
-        for seed in range(1 if run.quick else 3):
+        for seed in arms.data_sets(run):
             X, y = _turning(design, seed, k, n)
             methods = {
                 f"{kind}, drift {q:g}": RandomFieldClassifier(

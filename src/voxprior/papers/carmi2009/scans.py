@@ -23,7 +23,7 @@ def picture_or_sentence(run: Run) -> Part:
     rows = []
     for name in run.each(("first image", "mean of images 1-16")):
         rounds = []
-        for seed in range(1 if run.quick else 3):
+        for seed in arms.data_sets(run):
             data = time_courses(
                 (10, 10, 6), 20, amplitude=0.4, noise_smoothness=1.0, n_regions=25,
                 active_regions=7, random_state=seed,
@@ -65,9 +65,9 @@ def patterns(run: Run) -> Part:
     A set of data is given with how many pairs of its classes are drawn.
     """
     sets = {
-        "Haxby, block means": (lambda: datasets.haxby_vt(volumes=False), 2),
-        "Haxby, volumes": (datasets.haxby_vt, 1),
-        **{f"finger7T, subject {s}": (lambda s=s: datasets.finger7t(s), 1) for s in (1, 2, 3, 4)},
+        "Haxby, block means": (lambda: datasets.haxby_vt(volumes=False), 10),
+        "Haxby, volumes": (datasets.haxby_vt, 3),
+        **{f"finger7T, subject {s}": (lambda s=s: datasets.finger7t(s), 5) for s in (1, 2, 3, 4)},
     }
     rows, gains = [], []
     methods = arms.some(100, *arms.PRINTED, *arms.CHOSEN, "naive Bayes", "linear SVM")
