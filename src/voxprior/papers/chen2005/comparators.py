@@ -1,5 +1,6 @@
 """The classifiers of Table 3, given binary variables: selected voxels, or votes of clusters."""
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.neural_network import MLPClassifier
@@ -47,7 +49,9 @@ def predict(name: str, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndar
 @lru_cache(maxsize=4096)
 def _fitted(name: str, table: bytes, n_columns: int) -> Any:
     values = np.frombuffer(table, dtype=np.uint8).reshape(-1, n_columns)
-    return COMPARATORS[name]().fit(values[:, :-1], values[:, -1].astype(np.int64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of the perceptron, on four variables
+        return COMPARATORS[name]().fit(values[:, :-1], values[:, -1].astype(np.int64))
 
 
 class ClusterVotes(TransformerMixin, BaseEstimator):
