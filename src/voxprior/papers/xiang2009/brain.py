@@ -38,7 +38,12 @@ LANDMARKS = {
 }
 N_WITH_SIGNAL = 3
 RADIUS = 12.0
-SHOWN = ("AdaBoost (λ = 0)", "SRB, conservative step (8)", "SRB, λ = 10, same r")
+# Methods of the figure by what it calls them: names of equal width, so that rows are of equal size.
+SHOWN = {
+    "AdaBoost\nλ = 0": "AdaBoost (λ = 0)",
+    "SRB (8)\nλ = 0.1": "SRB, conservative step (8)",
+    "SRB (7)\nλ = 10": "SRB, λ = 10, same r",
+}
 
 
 def landmarks(space: VoxelSpace) -> Atlas:
@@ -69,7 +74,9 @@ def importance(data: Patterns, radius: float, n_iterations: int) -> dict[str, ND
     """β of the methods that the figure shows."""
     methods = arms(regularization=0.1, radius=radius, n_iterations=n_iterations)
     X = data.X.astype(np.float32)
-    return {name: methods[name](data.space).fit(X, data.y).importance_ for name in SHOWN}
+    return {
+        label: methods[name](data.space).fit(X, data.y).importance_ for label, name in SHOWN.items()
+    }
 
 
 def figure_six(run: Run) -> Part:
@@ -78,7 +85,8 @@ def figure_six(run: Run) -> Part:
     maps = importance(data, 2.5, 10 if run.quick else 100)
     atlas, graph = landmarks(data.space), data.space.adjacency(26)
     rows, shares = [], []
-    for name, beta in maps.items():
+    for label, beta in maps.items():
+        name = SHOWN[label]
         peaks = peak_table(data.space, beta, atlas)
         rows += [{"method": name, **dict(zip(peaks["columns"], row))} for row in peaks["rows"][:5]]
         share = beta[inside].sum() / beta.sum()

@@ -49,7 +49,8 @@ def eigenmaps() -> tuple[list[dict], Drawing]:
     values, vectors = np.linalg.eigh(K)
     figure = Figure(figsize=(9, 1.8), layout="constrained")
     for axis, value, vector in zip(figure.subplots(1, 6), values, vectors.T):
-        axis.imshow(vector.reshape(side, side), cmap="RdBu_r")
+        top = np.abs(vector).max()
+        axis.imshow(vector.reshape(side, side), cmap="RdBu_r", vmin=-top, vmax=top)
         axis.set(title=f"{value:.2f}", xticks=[], yticks=[])
     row = {f"{k + 1}": float(value) for k, value in enumerate(values[:6])}
     caption = "Published: eigenvectors of a kernel on a square; here of K on 20 x 20, r = 2."
