@@ -72,14 +72,14 @@ def evidence_surface(n: int, shape: tuple[int, ...]) -> Any:
 PAPER = Paper(
     "Rao & Marquand 2017",
     [
-        Step("binary", on_studies(claims.binary_alike)),
-        Step("age", regression),
-        Step("evidence", on_studies(claims.evidence_and_test_loss)),
-        Step("relevance vectors", on_studies(claims.sparsity)),
-        Step("three groups", on_studies(claims.three_groups)),
-        Step("prevalence", on_studies(claims.prevalence)),
-        Step("severity and noisy labels", on_studies(claims.severity_and_noise)),
-        Step("fingers", fingers),
-        Step("categories", categories),
+        Step("binary", on_studies(claims.binary_alike), 0.1),
+        Step("age", regression, 0.1),
+        Step("evidence", on_studies(claims.evidence_and_test_loss), 0.1),
+        Step("relevance vectors", on_studies(claims.sparsity), 0.3),
+        Step("three groups", on_studies(claims.three_groups), 0.2),
+        Step("prevalence", on_studies(claims.prevalence), 0.05),
+        Step("severity and noisy labels", on_studies(claims.severity_and_noise), 0.05),
+        Step("fingers", fingers, 0.6),
+        Step("categories", categories, 0.7),
     ],
 )
