@@ -323,9 +323,19 @@ class Interrupts(Remembers):
 
 
 def wait_long(task, seed):
+    """Say which process this is, at once for the first two."""
     if task >= 2:
-        threading.Event().wait(30)
-    return task
+        threading.Event().wait(60)
+    return os.getpid()
+
+
+def runs(process):
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class TestInterrupt:
@@ -343,7 +353,8 @@ class TestInterrupt:
         with pytest.raises(KeyboardInterrupt):
             cross_validate(Interrupts(), X, y, runs)
 
-    def test_workers_are_stopped(self):
+    @pytest.mark.skipif(os.name != "posix", reason="looks for a process by its number")
+    def test_workers_are_stopped(self, at_once):
         # Where the tests run in the background of a shell, Ctrl-C is ignored.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -352,7 +363,7 @@ class TestInterrupt:
             signal.signal(signal.SIGINT, before)
 
     def _stop_workers(self):
-        timer = threading.Timer(2.0, _thread.interrupt_main)
+        timer = threading.Timer(0.2, _thread.interrupt_main)
         seen = []
 
         def start_clock(index, value):
@@ -363,6 +374,9 @@ class TestInterrupt:
         outcome = run_tasks(wait_long, range(6), n_jobs=2, on_result=start_clock)
         assert outcome.indices == [0, 1]
         assert not outcome.complete
+        here, worker = outcome.values
+        assert here == os.getpid()
+        assert not runs(worker)
 
 
 def kill_itself(task, seed, parent):

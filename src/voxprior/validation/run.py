@@ -17,19 +17,21 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import joblib
 import numba
 import numpy as np
 from joblib.parallel import BACKENDS, get_active_backend
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from voxprior.blocks import blocked, max_memory, memory_limit
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
@@ -74,6 +76,12 @@ _limits: Any = None
 _door = threading.Lock()
 
 
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> ThreadpoolController:
+    """Find the libraries that have threads, milliseconds; again once more modules are loaded."""
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Hold the libraries at one thread each; tasks in threads of one process share the hold.
@@ -84,7 +92,7 @@ def one_thread() -> Iterator[None]:
     global _inside, _limits
     with _door:
         if _inside == 0:
-            _limits = threadpool_limits(limits=1)
+            _limits = _thread_pools(len(sys.modules)).limit(limits=1)
         _inside += 1
     threads = numba.get_num_threads()
     numba.set_num_threads(1)
