@@ -22,13 +22,15 @@ from voxprior.validation.intervals import difference_interval
 BOTH = {"nb": GaussianNB(), "blind": DummyClassifier()}
 
 
-@pytest.fixture
-def data(rng):
+@pytest.fixture(scope="module")
+def data():
     y = np.tile(["a", "b"], 20)
-    return rng.normal(size=(40, 8)) + (y == "b")[:, None], y
+    X = np.random.default_rng(0).normal(size=(40, 8)) + (y == "b")[:, None]
+    X.flags.writeable = False
+    return X, y
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def curve(data):
     return learning_curve(BOTH, *data, n_repeats=6)
 
