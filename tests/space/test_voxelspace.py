@@ -189,6 +189,9 @@ def test_grid_kernel_is_exact(mask, radius, units, seed):
     np.testing.assert_allclose(operator.row_sums(), G.sum(axis=1), rtol=1e-10)
     k = seed % space.n_voxels
     np.testing.assert_allclose(operator.column(k), G[:, k], rtol=1e-10)
+    out = x[:, 0].copy()
+    operator.add_column(k, -3.0, out)
+    np.testing.assert_allclose(out, x[:, 0] - 3 * G[:, k], rtol=1e-11, atol=1e-13)
 
 
 def test_grid_kernel_is_a_separable_correlation_then_the_mask(rng):
@@ -212,6 +215,9 @@ def test_point_kernel_in_blocks_is_exact(monkeypatch, rng):
     np.testing.assert_allclose(operator @ x, G @ x, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(operator @ x[:, 1].astype(np.float32), G @ x[:, 1], atol=1e-6)
     np.testing.assert_allclose(operator.column(-1), G[:, -1], rtol=1e-12)
+    out = x[:, 0].copy()
+    operator.add_column(4, 0.5, out)
+    np.testing.assert_allclose(out, x[:, 0] + 0.5 * G[:, 4], rtol=1e-12)
     np.testing.assert_allclose(operator.row_sums(), G.sum(axis=0), rtol=1e-12)
 
 

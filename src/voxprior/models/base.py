@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from voxprior.algebra import floored_log
@@ -31,6 +32,7 @@ from voxprior.labels import check_two_classes, encode, known_codes
 
 __all__ = [
     "FLOATS",
+    "ManyLabellings",
     "VoxelClassifier",
     "VoxelEstimator",
     "VoxelModel",
@@ -39,6 +41,7 @@ __all__ = [
     "check_times",
     "check_two_classes",
     "class_prior",
+    "class_values",
     "known_codes",
 ]
 
@@ -167,6 +170,72 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
         """Most probable class of each scan; the first of equals."""
         best = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+
+class ManyLabellings(VoxelClassifier):
+    """A `VoxelClassifier` that fits many labellings of the same scans at once.
+
+    That is for permutation tests, and `voxprior.validation.batch` says what they ask. A family
+    defines ``prepare``, `_fit_many` and the words of what that fits.
+    """
+
+    fit_many_words: ClassVar[str]
+    labels_at_once: ClassVar[int] = 64
+    most_scans_at_once: ClassVar[float] = 1000
+
+    def _can_fit_many(self) -> bool:
+        """Whether the parameters allow it."""
+        return True
+
+    @abstractmethod
+    def _fit_many(self, prepared: Any, rows: NDArray, Y: NDArray, n_classes: int) -> Any:
+        """Do what `fit_many` says."""
+
+    @available_if(lambda self: self._can_fit_many())
+    def fit_many(self, prepared: Any, rows: Any, Y: Any, n_classes: int) -> Any:
+        """Fit many labellings of some of the prepared scans.
+
+        ``fit_many_words`` says what is fitted, where it is not what ``fit`` does.
+
+        Parameters
+        ----------
+        prepared : object
+            What ``prepare`` returned for an estimator of the same parameters.
+        rows : integer array of shape (k,)
+            Which scans train.
+        Y : integer array of shape (k, B)
+            Their class codes, one labelling per column.
+        n_classes : int
+
+        Returns
+        -------
+        object
+            Its ``decision_function(rows)`` gives the values of other scans: (m, B) for two classes,
+            positive for the second, and (m, B, C) for more.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from voxprior import RandomFieldClassifier
+        >>> X = np.random.default_rng(0).normal(size=(24, 20))
+        >>> y = np.tile([0, 1], 12)
+        >>> X[:, 3] += 8 * y
+        >>> field, train = RandomFieldClassifier(n_nodes=2), np.arange(20)
+        >>> many = field.fit_many(field.prepare(X), train, np.column_stack([y, 1 - y])[train], 2)
+        >>> (many.decision_function(np.arange(20, 24)) > 0).T.astype(int)
+        array([[0, 1, 0, 1],
+               [1, 0, 1, 0]])
+        """
+        return self._fit_many(prepared, np.asarray(rows), np.asarray(Y), n_classes)
+
+
+def class_values(values: NDArray) -> NDArray:
+    """Values of each class (..., C), as one number where there are two: the second less the first.
+
+    >>> class_values(np.array([[1.0, 3.0], [2.0, 0.5]]))
+    array([ 2. , -1.5])
+    """
+    return values[..., 1] - values[..., 0] if values.shape[-1] == 2 else values
 
 
 def class_prior(priors: Any, counts: NDArray, positive: bool = False) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import toeplitz
 from scipy.spatial.distance import cdist
@@ -33,6 +34,8 @@ BLOCK_ELEMENTS = 4_000_000
 # Weights below this are left out of products on a grid: far under rounding, but subnormal numbers,
 # which a product of three could reach, slow the processor down tenfold.
 NEGLIGIBLE = 1e-100
+# Weights below this are left out where a column is added to others: far under their rounding.
+UNSEEN = 1e-20
 
 
 class GaussianOperator(ABC):
@@ -98,6 +101,10 @@ class GaussianOperator(ABC):
     def column(self, k: int) -> NDArray[np.float64]:
         """Return column k of G, which is also row k, in O(V)."""
 
+    def add_column(self, k: int, amount: float, out: NDArray[np.float64]) -> None:
+        """Add amount × column k of G to `out`, (V,), in place."""
+        out += amount * self.column(k)
+
     @abstractmethod
     def _product(self, x: NDArray) -> NDArray[np.float64]:
         """Multiply by a checked vector or matrix."""
@@ -132,6 +139,7 @@ class GridGaussian(GaussianOperator):
             for n, s in zip(self.box, self.spacing)
         ]
         self.factors = [toeplitz(np.where(g > NEGLIGIBLE, g, 0)) for g in self.profiles]
+        self.lines = _lines(self.sites, self.box)
 
     def column(self, k: int) -> NDArray[np.float64]:
         """Return column k of G in O(V): the outer product of three profiles centred on voxel k."""
@@ -139,6 +147,12 @@ class GridGaussian(GaussianOperator):
         g = [g[np.abs(np.arange(len(g)) - c)] for g, c in zip(self.profiles, centre)]
         field = (g[0][:, None] * g[1]).reshape(-1, 1) * g[2]
         return field.reshape(-1)[self.sites]
+
+    def add_column(self, k: int, amount: float, out: NDArray[np.float64]) -> None:
+        """Add amount × column k of G to `out`, line by line of the grid."""
+        x, rest = divmod(int(self.sites[self._row(k)]), self.box[1] * self.box[2])
+        g0, g1, g2 = self.profiles
+        _add_lines(self.lines, g0, g1, g2, (x, *divmod(rest, self.box[2])), amount, out)
 
     def _product(self, x: NDArray) -> NDArray[np.float64]:
         if x.ndim == 1:
@@ -159,6 +173,38 @@ class GridGaussian(GaussianOperator):
 
     def _points(self) -> NDArray[np.float64]:
         return np.column_stack(np.unravel_index(self.sites, self.box)) * self.spacing
+
+
+def _lines(sites: NDArray[np.int64], box: tuple[int, ...]) -> NDArray[np.int64]:
+    """Voxels that follow each other along the last axis: number, number past the last, and x, y, z
+    of the first; (number of lines, 5).
+    """
+    follows = (np.diff(sites) == 1) & (sites[1:] % box[2] > 0)
+    first = np.flatnonzero(np.append(True, ~follows))
+    last = np.append(first[1:], len(sites))
+    return np.column_stack([first, last, *np.unravel_index(sites[first], box)])
+
+
+@njit(cache=True)
+def _add_lines(lines, g0, g1, g2, centre, amount, out):
+    x0, y0, z0 = centre
+    along = np.empty(len(g2))
+    for z in range(len(g2)):
+        along[z] = g2[abs(z - z0)]
+    low, high = z0, z0 + 1
+    while low > 0 and along[low - 1] > UNSEEN:
+        low -= 1
+    while high < len(g2) and along[high] > UNSEEN:
+        high += 1
+    for line in range(len(lines)):
+        first, last, x, y, z = lines[line]
+        across = g0[abs(x - x0)] * g1[abs(y - y0)]
+        start, stop = max(low, z), min(high, z + last - first)
+        if across > UNSEEN and start < stop:
+            piece = out[first + start - z : first + stop - z]
+            weight = along[start:stop]
+            for i in range(len(piece)):
+                piece[i] += amount * (across * weight[i])
 
 
 class PointGaussian(GaussianOperator):

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from tests.models.boosting.oracle import first_highest, naive_pool
 
 from voxprior import algebra
-from voxprior.models.boosting.stumps import best_stump, presort, responses, subset, threshold
+from voxprior.models.boosting.search import best_stump
+from voxprior.models.boosting.stumps import presort, responses, subset, threshold
 
 
 def problem(seed, n, n_locations, n_times, levels, dtype):

@@ -44,14 +44,16 @@ Reference: Xiang, Xi, Hasson & Ramadge, Boosting with spatial regularization, NI
 
 from __future__ import annotations
 
-from math import cosh, exp, sinh
+from math import cosh, exp, isnan, sinh
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from voxprior.models.boosting.penalty import Penalty
-from voxprior.models.boosting.stumps import Presorted, best_stump, responses, threshold
+from voxprior.models.boosting.search import StumpSearch
+from voxprior.models.boosting.stumps import Presorted, responses, threshold
 
 __all__ = [
     "STEP",
@@ -142,9 +144,8 @@ def boost(
         if converged:
             break
         objective.append(run.objective())
-    stumps = np.array([(*run.stump(j), a) for j, a in enumerate(run.alpha)], dtype=STUMP)
     steps = np.array(run.steps, dtype=STEP)
-    return Boosted(stumps, steps, np.array(objective), run.importance(), converged)
+    return Boosted(run.stumps(), steps, np.array(objective), run.importance(), converged)
 
 
 class _Descent:
@@ -152,6 +153,7 @@ class _Descent:
 
     def __init__(self, pool, y, penalty, settings, weights):
         self.pool, self.penalty, self.settings = pool, penalty, settings
+        self.search, self.length = StumpSearch(pool), _longest_by_rule(settings.step)
         self.y = np.asarray(y, dtype=np.float64)
         self.a = np.ones(len(self.y)) if weights is None else np.asarray(weights, dtype=np.float64)
         self.tol = settings.tol * self.a.sum()
@@ -159,7 +161,7 @@ class _Descent:
         self.alpha: list[float] = []  # line 2
         self.h: list[NDArray] = []
         self.keys: list[tuple[int, int, int]] = []  # (feature, position, sign)
-        self.thresholds: list[float] = []
+        self.resumed: list[float] = []  # thresholds of stumps of an earlier fit
         self.numbers: dict[tuple[int, int, int], int] = {}
         self.steps: list[tuple[int, int, float]] = []
         self.gamma, self.price = np.zeros(penalty.shape[0]), 0.0
@@ -168,17 +170,23 @@ class _Descent:
         """Take over the stumps and weights of an earlier fit."""
         for feature, theta, sign, weight in stumps.tolist():
             above = self.pool.X[self.pool.rows, feature] > np.float64(theta)
-            self._add((feature, int((~above).sum()) - 1, sign), theta, weight)
+            self._add((feature, int((~above).sum()) - 1, sign), weight)
             self.F += weight * self.h[-1]
+            self.resumed.append(theta)
         self.w = self.a * np.exp(-self.y * self.F)
         beta = self.importance()
         self.gamma = -2.0 * self.settings.regularization * (self.penalty @ beta)
         self.price = -0.5 * float(beta @ self.gamma)
 
-    def stump(self, j: int) -> tuple[int, float, int]:
-        """Return (feature, threshold, sign) of stump j in use."""
-        feature, _, sign = self.keys[j]
-        return feature, self.thresholds[j], sign
+    def stumps(self) -> NDArray:
+        """Return the stumps in use, STUMP."""
+        feature, position, sign = np.array(self.keys, dtype=np.int64).reshape(-1, 3).T
+        new = slice(len(self.resumed), None)
+        table = np.empty(len(self.keys), dtype=STUMP)
+        table["feature"], table["sign"], table["weight"] = feature, sign, self.alpha
+        table["threshold"][: new.start] = self.resumed
+        table["threshold"][new] = threshold(self.pool, feature[new], position[new])
+        return table
 
     def objective(self) -> float:
         """Return (3)."""
@@ -192,75 +200,79 @@ class _Descent:
 
     def iterate(self, iteration: int) -> bool:
         """Make the steps of one iteration; return False if there is nowhere left to go."""
-        moved = False
-        for direction in (self._forward, self._backward)[: 2 if self.settings.backward else 1]:
-            move = direction()
-            if move is not None:
-                self._move(*move)
-                self.steps.append((iteration, *move))
-                moved = True
+        moved = self._forward(iteration)
+        if self.settings.backward:
+            moved = self._backward(iteration) or moved
         if iteration % REFRESH == REFRESH - 1:
             self.w = self.a * np.exp(-self.y * self.F)
         return moved
 
-    def _forward(self) -> tuple[int, float] | None:
-        best = best_stump(self.pool, self.y * self.w, self.gamma)  # line 6
+    def _forward(self, iteration: int) -> bool:
+        best = self.search.best(self.y * self.w, self.gamma)  # line 6
         if best.score <= self.tol:
-            return None
+            return False
         j = self._number(best.feature, best.position, best.sign)
-        W_plus, W_minus, gamma, curvature = self._slopes(j)
-        rule, longest = self.settings.step, self.settings.longest
-        step = step_size(rule, W_plus, W_minus, gamma, curvature, longest)  # line 7
-        return (j, step) if step > 0 else None
+        return self._move(iteration, j, 1.0, self.settings.longest)
 
-    def _backward(self) -> tuple[int, float] | None:
+    def _backward(self, iteration: int) -> bool:
         """Algorithm 2: shrink the active stump of lowest score, if that score is negative."""
         active = [j for j, a in enumerate(self.alpha) if a > 0]
         if not active:
-            return None
+            return False
         at = np.array([self.keys[j][0] % len(self.gamma) for j in active])
         scores = np.array([self.h[j] for j in active]) @ (self.y * self.w) + self.gamma[at]
-        j = active[int(np.argmin(scores))]
         if scores.min() >= -self.tol:
-            return None
-        W_plus, W_minus, gamma_k, curvature = self._slopes(j)
-        # Going down is going up along -h, for which right and wrong, and γ, change sides.
-        rule, longest = self.settings.step, min(self.alpha[j], self.settings.longest)
-        step = step_size(rule, W_minus, W_plus, -gamma_k, curvature, longest)
-        return (j, -step) if step > 0 else None
+            return False
+        j = active[int(np.argmin(scores))]
+        return self._move(iteration, j, -1.0, min(self.alpha[j], self.settings.longest))
 
-    def _slopes(self, j: int) -> tuple[float, float, float, float]:
-        """Return W₊, W₋, γ_k and λ K_kk of a stump."""
-        k = self.keys[j][0] % len(self.gamma)
-        right = self.y * self.h[j] > 0
-        W_plus, W_minus = float(self.w[right].sum()), float(self.w[~right].sum())
-        curvature = self.settings.regularization * self.penalty.self_penalty(k)
-        return W_plus, W_minus, float(self.gamma[k]), curvature
-
-    def _move(self, j: int, change: float) -> None:
+    def _move(self, iteration: int, j: int, direction: float, longest: float) -> bool:
+        """Make a step up or down along a stump; return False if it has no length."""
+        k, regularization = self.keys[j][0] % len(self.gamma), self.settings.regularization
+        gamma_k, curvature = self.gamma[k], regularization * self.penalty.self_penalty(k)
+        terms = (gamma_k, curvature, self.length, longest, direction)
+        change = _step_along(self.h[j], self.y, self.w, self.F, *terms)  # lines 7, 8
+        if change == 0:
+            return False
         self.alpha[j] += change
-        self.F += change * self.h[j]
-        self.w *= np.exp(-change * self.y * self.h[j])  # line 8
-        regularization = self.settings.regularization
+        self.steps.append((iteration, j, change))
         if regularization > 0:
-            k = self.keys[j][0] % len(self.gamma)
-            curvature = regularization * self.penalty.self_penalty(k)
-            self.price += change * (change * curvature - self.gamma[k])
+            self.price += change * (change * curvature - gamma_k)
             self.penalty.add_column(k, -2.0 * regularization * change, self.gamma)  # line 5
+        return True
 
     def _number(self, feature: int, position: int, sign: int) -> int:
         """Return the number of a stump among those in use; a new one is added at weight zero."""
         key = (feature, position, sign)
         if key not in self.numbers:
-            self._add(key, threshold(self.pool, feature, position), 0.0)
+            self._add(key, 0.0)
         return self.numbers[key]
 
-    def _add(self, key: tuple[int, int, int], theta: float, weight: float) -> None:
+    def _add(self, key: tuple[int, int, int], weight: float) -> None:
         self.numbers.setdefault(key, len(self.alpha))
         self.keys.append(key)
-        self.thresholds.append(theta)
         self.h.append(responses(self.pool, *key))
         self.alpha.append(weight)
+
+
+@njit(cache=True)
+def _step_along(h, y, w, F, gamma, curvature, length, longest, direction):
+    """Step up (direction 1) or down (-1) along a stump; change w and F, and return the change."""
+    W_plus, W_minus = 0.0, 0.0
+    for i in range(len(w)):
+        if y[i] * h[i] > 0:
+            W_plus += w[i]
+        else:
+            W_minus += w[i]
+    # Going down is going up along -h, for which right and wrong, and γ, change sides.
+    if direction < 0:
+        W_plus, W_minus, gamma = W_minus, W_plus, -gamma
+    change = direction * _step_length(length, W_plus, W_minus, gamma, curvature, longest)
+    right, wrong = exp(-change), exp(change)
+    for i in range(len(w)):
+        F[i] += change * h[i]
+        w[i] *= right if y[i] * h[i] > 0 else wrong
+    return change
 
 
 def step_size(
@@ -282,12 +294,24 @@ def step_size(
     >>> step_size(0.1, **weights)
     0.1
     """
+    return _step_length(_longest_by_rule(rule), W_plus, W_minus, gamma, curvature, longest)
+
+
+def _longest_by_rule(rule: str | float) -> float:
+    """The length of a step by its rule: no bound for the exact one, NaN for the conservative."""
     if rule == "conservative":
+        return float("nan")
+    return float("inf") if rule == "exact" else float(rule)
+
+
+@njit(cache=True)
+def _step_length(length, W_plus, W_minus, gamma, curvature, longest):
+    if isnan(length):
         return min(conservative_step(W_plus, W_minus, gamma, curvature), longest)
-    furthest = longest if rule == "exact" else min(float(rule), longest)
-    return exact_step(W_plus, W_minus, gamma, curvature, furthest)
+    return exact_step(W_plus, W_minus, gamma, curvature, min(length, longest))
 
 
+@njit(cache=True)
 def exact_step(
     W_plus: float, W_minus: float, gamma: float, curvature: float, longest: float
 ) -> float:
@@ -297,19 +321,15 @@ def exact_step(
     The root is infinite where a stump errs on no sample and nothing penalises it: `longest` is for
     that.
     """
-
-    def slope(step: float) -> float:
-        return W_minus * exp(step) - W_plus * exp(-step) - gamma + 2 * curvature * step
-
-    if slope(0.0) >= 0:
+    if W_minus - W_plus - gamma >= 0:
         return 0.0
-    if slope(longest) <= 0:
+    if _slope(longest, W_plus, W_minus, gamma, curvature) <= 0:
         return longest
     low, high = 0.0, longest
     S, D = W_plus + W_minus, W_plus - W_minus
     step = min((D + gamma) / (S + 2 * curvature), longest)
     for _ in range(100):
-        value = slope(step)
+        value = _slope(step, W_plus, W_minus, gamma, curvature)
         low, high = (step, high) if value < 0 else (low, step)
         curve = W_minus * exp(step) + W_plus * exp(-step) + 2 * curvature
         following = step - value / curve
@@ -321,6 +341,12 @@ def exact_step(
     return step
 
 
+@njit(cache=True)
+def _slope(step, W_plus, W_minus, gamma, curvature):
+    return W_minus * exp(step) - W_plus * exp(-step) - gamma + 2 * curvature * step
+
+
+@njit(cache=True)
 def conservative_step(W_plus: float, W_minus: float, gamma: float, curvature: float) -> float:
     """Return the step (8), for which a decrease of the objective is proved.
 
@@ -361,7 +387,7 @@ def staged_values(X: NDArray, stumps: NDArray, steps: NDArray, n_stages: int) ->
 
 def decision_values(X: NDArray, stumps: NDArray) -> NDArray[np.float64]:
     """Return F(x) = Σ_j α_j h_j(x) for every row of X, (n,)."""
-    F = np.zeros(len(X))
-    for feature, theta, sign, weight in stumps.tolist():
-        F += weight * stump_values(X, feature, theta, sign)
-    return F
+    above = X[:, stumps["feature"]] > stumps["threshold"]
+    signed = stumps["sign"] * stumps["weight"]
+    # Each row in one piece, so that its sum does not depend on the rows beside it.
+    return np.ascontiguousarray(np.where(above, signed, -signed)).sum(axis=1)

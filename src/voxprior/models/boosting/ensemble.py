@@ -52,6 +52,7 @@ __all__ = [
     "leading_class",
     "location_maps",
     "log_probabilities",
+    "one_vs_rest",
     "restrict",
     "selection_order",
     "staged_ensemble_values",
@@ -80,9 +81,22 @@ def training_set(
     mean_loss: bool = False,
 ) -> TrainingSet:
     """Sort the features and make one-vs-rest labels of class codes 0 .. n_classes - 1."""
-    positive = [1] if n_classes == 2 else range(n_classes)
-    Y = np.array([np.where(codes == c, 1.0, -1.0) for c in positive])
+    Y = one_vs_rest(codes, n_classes)
     return TrainingSet(presort(X, n_thresholds), Y, weights, mean_loss)
+
+
+def one_vs_rest(codes: NDArray[np.intp], n_classes: int) -> NDArray[np.float64]:
+    """Return labels ±1 of every problem, (C, n); C = 1 for two classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from voxprior.models.boosting.ensemble import one_vs_rest
+    >>> one_vs_rest(np.array([0, 1, 1]), n_classes=2)
+    array([[-1.,  1.,  1.]])
+    """
+    positive = [1] if n_classes == 2 else range(n_classes)
+    return np.array([np.where(codes == c, 1.0, -1.0) for c in positive])
 
 
 def restrict(

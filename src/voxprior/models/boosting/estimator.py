@@ -27,7 +27,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from voxprior.errors import InputError, option
-from voxprior.models.base import VoxelClassifier, check_times
+from voxprior.models.base import check_times
+from voxprior.models.boosting.batch import BoostingInBatch
 from voxprior.models.boosting.controls import Controls, control_maps, selection_frequency
 from voxprior.models.boosting.coordinate_descent import Settings
 from voxprior.models.boosting.cross_validation import choose, grid_of, inner_folds, loss_table
@@ -53,7 +54,7 @@ NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 COUNT = Interval(Integral, 1, None, closed="left")
 
 
-class SpatialBoostingClassifier(VoxelClassifier):
+class SpatialBoostingClassifier(BoostingInBatch):
     """Boosted decision stumps whose importance map is spatially compact.
 
     Minimises Σ_i exp(-y_i F(x_i)) + λ β'Kβ over sums F of decision stumps, where β_k is the total
@@ -281,9 +282,8 @@ class SpatialBoostingClassifier(VoxelClassifier):
 
     def _training_set(self, X: Any, codes: NDArray, sample_weight: Any) -> TrainingSet:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        n_thresholds = None if self.thresholds == "all" else self.thresholds
-        mean_loss = self.loss_scale == "mean"
-        return training_set(X, codes, len(self.classes_), weights, n_thresholds, mean_loss)
+        how = (self._n_thresholds(), self.loss_scale == "mean")
+        return training_set(X, codes, len(self.classes_), weights, *how)
 
     def _grid(self) -> list[tuple[float, float]]:
         """Return the pairs (r, λ) to try; a kernel without a radius has one r only."""

@@ -75,12 +75,10 @@ class GaussianPenalty:
 
     def add_column(self, k: int, amount: float, out: NDArray) -> None:
         """Add amount × K[:, k] to `out` in place."""
-        column = self.gaussian.column(k)
         if self.scale is None:
-            column *= amount
+            self.gaussian.add_column(k, -amount, out)
         else:
-            column *= self.scale * (self.scale[k] * amount)
-        out -= column
+            out -= self.gaussian.column(k) * (self.scale * (self.scale[k] * amount))
         out[k] += self.mu * amount
 
     def __matmul__(self, beta: NDArray) -> NDArray:

@@ -26,7 +26,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from voxprior.algebra import blas_threads_for
-from voxprior.models.base import class_prior
+from voxprior.models.base import ManyLabellings, class_prior, class_values
 from voxprior.models.fields.blocks import blocks_at
 from voxprior.models.fields.field import Fields, class_scores
 from voxprior.models.fields.nodes import Nodes, choose_nodes, rank_features
@@ -69,18 +69,16 @@ class ManyFields(NamedTuple):
             ],
             axis=1,
         )
-        return scores[..., 1] - scores[..., 0] if scores.shape[-1] == 2 else scores
+        return class_values(scores)
 
 
-class FieldsInBatch:
+class FieldsInBatch(ManyLabellings):
     """What `RandomFieldClassifier` offers to permutation tests."""
 
     fit_many_words: ClassVar[str] = (
         "random fields whose nodes are chosen in every fold and relabelling, and their strength "
         "beforehand"
     )
-    labels_at_once: ClassVar[int] = 64
-    most_scans_at_once: ClassVar[int] = 1000
 
     def prepare(self: Any, X: Any) -> np.ndarray:
         """Scans (n, n_features), checked; `fit_many` fits parts of them."""
@@ -88,36 +86,13 @@ class FieldsInBatch:
         check_parameters(vars(self))
         return validate_data(self, X, dtype=self._scan_dtype, ensure_min_samples=2)
 
-    def fit_many(
+    def _fit_many(
         self: Any, prepared: np.ndarray, rows: np.ndarray, Y: np.ndarray, n_classes: int
     ) -> ManyFields:
         """Fit many labellings of the same scans, with a strength that they do not choose.
 
         Each is what ``fit`` gives with ``temperature=1``, and ``gamma=10`` and ``compression=1``
         where these are "auto".
-
-        Parameters
-        ----------
-        prepared : array (n, n_features)
-            What `prepare` returned.
-        rows : array (k,)
-            Scans that train.
-        Y : array (k, B)
-            Their class codes, one labelling per column.
-        n_classes : int
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from voxprior import RandomFieldClassifier
-        >>> X = np.random.default_rng(0).normal(size=(24, 20))
-        >>> y = np.tile([0, 1], 12)
-        >>> X[:, 3] += 8 * y
-        >>> field, train = RandomFieldClassifier(n_nodes=2), np.arange(20)
-        >>> many = field.fit_many(field.prepare(X), train, np.column_stack([y, 1 - y])[train], 2)
-        >>> (many.decision_function(np.arange(20, 24)) > 0).T.astype(int)
-        array([[0, 1, 0, 1],
-               [1, 0, 1, 0]])
         """
         X, parameters = prepared[rows], _untuned(vars(self))
         labellings = [

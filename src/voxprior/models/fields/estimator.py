@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from voxprior.algebra import log_softmax_rows
 from voxprior.errors import InputError, option
-from voxprior.models.base import VoxelClassifier, class_prior
+from voxprior.models.base import class_prior
 from voxprior.models.fields.adaptation import (
     ADAPTATIONS,
     absorb_scans,
@@ -53,7 +53,7 @@ from voxprior.models.fields.training import (
 )
 
 
-class RandomFieldClassifier(FieldsInBatch, VoxelClassifier):
+class RandomFieldClassifier(FieldsInBatch):
     """Classify by sparse Gaussian random fields, one per class, trained by Kalman filtering.
 
     In class θ every node is predicted by all others, x_i = β_iᵀ x_{−i} + b_i + w, w ~ N(0, σ_i);

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from voxprior.algebra import floored_log
+from voxprior.models.base import ManyLabellings, class_values
 from voxprior.models.network.bits import above, class_cuts, cut_and_pack, learn_cut, n_words
 from voxprior.models.network.relabelled import cut_and_pack_many
 from voxprior.models.network.stability import null_gains
@@ -51,7 +51,7 @@ class ManyTrees(NamedTuple):
         """Log-odds (m, B) for two classes, log-probabilities (m, B, C) for more."""
         X = self.X[rows]
         log_p = np.stack([self._log_probabilities(X, one) for one in self.labellings], axis=1)
-        return log_p[..., 1] - log_p[..., 0] if log_p.shape[-1] == 2 else log_p
+        return class_values(log_p)
 
     def _log_probabilities(self, X: np.ndarray, one: OneOfMany) -> np.ndarray:
         tree = one.tree
@@ -63,23 +63,23 @@ class ManyTrees(NamedTuple):
         return floored_log(class_probabilities(odds, *cells, self.soft))
 
 
-class TreesInBatch:
+class TreesInBatch(ManyLabellings):
     """What `InverseTreeClassifier` offers to permutation tests."""
 
     fit_many_words: ClassVar[str] = (
         "an inverse-tree network, whose first parent is held against the same chance in all "
         "relabellings, by its own probabilities"
     )
-    labels_at_once: ClassVar[int] = 64
-    most_scans_at_once: ClassVar[int] = 1000
 
     def prepare(self: Any, X: Any) -> np.ndarray:
         """Scans (n, n_features), checked; `fit_many` fits parts of them."""
         self._validate_params()
         return validate_data(self, X, dtype=self._scan_dtype)
 
-    @available_if(lambda self: self.new_samples != "joint" or self.latent is None)
-    def fit_many(
+    def _can_fit_many(self: Any) -> bool:
+        return self.new_samples != "joint" or self.latent is None
+
+    def _fit_many(
         self: Any, prepared: np.ndarray, rows: np.ndarray, Y: np.ndarray, n_classes: int
     ) -> ManyTrees:
         """Fit many labellings of the same scans, each without doubt.
@@ -87,29 +87,6 @@ class TreesInBatch:
         With ``select="gain"`` or ``"jackknife"`` each is what ``fit`` gives with ``doubt=None``;
         with ``"permutation"`` the first parents of all labellings are tested against the same
         permutations.
-
-        Parameters
-        ----------
-        prepared : array (n, n_features)
-            What `prepare` returned.
-        rows : array (k,)
-            Scans that train.
-        Y : array (k, B)
-            Their class codes, one labelling per column.
-        n_classes : int
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from voxprior import InverseTreeClassifier
-        >>> X = np.random.default_rng(0).normal(size=(24, 20))
-        >>> y = np.tile([0, 1], 12)
-        >>> X[:, 3] += 6 * y
-        >>> model, train = InverseTreeClassifier(), np.arange(20)
-        >>> many = model.fit_many(model.prepare(X), train, np.column_stack([y, 1 - y])[train], 2)
-        >>> (many.decision_function(np.arange(20, 24)) > 0).T.astype(int)
-        array([[0, 1, 0, 1],
-               [1, 0, 1, 0]])
         """
         X, rules, nulls = prepared[rows], self._rules(), {}
         cut = learn_cut(X, Y[:, 0], n_classes, self.cut)

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior.algebra import floored_log
-from voxprior.models.base import VoxelClassifier, class_prior
+from voxprior.models.base import class_prior
 from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.network.batch import TreesInBatch
 from voxprior.models.network.bits import above, cut_and_pack, learn_cut
@@ -41,7 +41,7 @@ FRACTION = Interval(Real, 0, 1, closed="neither")
 GATE = ((2.0, 1.0), (1.0, 3.0))
 
 
-class InverseTreeClassifier(TreesInBatch, VoxelClassifier):
+class InverseTreeClassifier(TreesInBatch):
     r"""Bayesian network: a few voxels are parents of the class, each with a cluster's latent state.
 
     Voxels are binary. Greedy search adds the voxel that raises the Cooper-Herskovits score of the

@@ -13,10 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from voxprior.models.base import (
-    check_times,
-    class_prior,
-)
+from voxprior.models.base import ManyLabellings, check_times, class_prior
+from voxprior.models.sharing.batch import ManySharers, can_batch
 from voxprior.models.sharing.calibration import (
     Calibration,
     Excerpt,
@@ -30,7 +28,6 @@ from voxprior.models.sharing.groups import (
     needs_scans,
 )
 from voxprior.models.sharing.incremental import FromStatistics
-from voxprior.models.sharing.many import ManyLabellings
 from voxprior.models.sharing.means import member_weights, voxel_groups
 from voxprior.models.sharing.naive_bayes import (
     Prepared,
@@ -145,6 +142,13 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
     >>> model.predict(np.stack([signal, -signal]))
     array(['task', 'rest'], dtype='<U4')
     """
+
+    fit_many_words: ClassVar[str] = (
+        "feature-sharing naive Bayes, whose margins are log-odds before calibration"
+    )
+    labels_at_once: ClassVar[int] = 1024
+    most_scans_at_once: ClassVar[float] = np.inf
+    fit_many_in_memory: ClassVar[bool] = True
 
     _reads_blocks: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
@@ -334,6 +338,12 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
         super()._validate_params()
         check_rules(self._rules())
         check_learnable(self.means, self.space)
+
+    def _can_fit_many(self) -> bool:
+        return can_batch(self._rules())
+
+    def _fit_many(self, prepared: Prepared, rows: Any, Y: Any, n_classes: int) -> ManySharers:
+        return ManySharers(prepared, rows, Y, n_classes, self._rules(), self.priors)
 
     def _rules(self) -> SharingRules:
         return SharingRules(**{name: getattr(self, name) for name in SharingRules._fields})
