@@ -1,6 +1,9 @@
 """Stock decoders on the folds of a run."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.decomposition import PCA
@@ -8,7 +11,7 @@ from sklearn.decomposition import PCA
 from voxprior import Decoder, VoxelSpace
 from voxprior.decoder import stock as stock_module
 from voxprior.decoder.experiment import Experiment
-from voxprior.decoder.stock import ScanSpan, stock_tables
+from voxprior.decoder.stock import ScanSpan, stock_decoders, stock_tables
 from voxprior.images import Dataset
 
 RUNNING = {"n_jobs": 1, "random_state": 0, "progress": False}
@@ -77,6 +80,24 @@ def test_probabilities_of_another_rule_than_the_answers_are_not_told():
     assert centroid["decoder"] == "nearest centroid"
     assert centroid["accuracy"] != "-"
     assert centroid["log loss"] == centroid["auc"] == "-"
+
+
+@pytest.mark.parametrize("covariates", [None, pd.DataFrame({"age": np.linspace(20, 60, 20) % 7})])
+@pytest.mark.parametrize("standardize", ["train", "none"])
+def test_scans_turned_once_for_all_give_the_scores_of_each_decoder_alone(covariates, standardize):
+    data = scans(["a", "b"] * 10)
+    data.X[:, 7], data.X[:, 8] = 3.0, data.X[:, 9]
+    data = replace(data, covariates=covariates, standardize=standardize)
+    known = Experiment(data, 4, (), None, RUNNING)
+    result = known.evaluate("naive-bayes")
+    (table,) = stock_tables(known, result)
+    for row, (name, decoder) in zip(table["rows"][1:], stock_decoders("classifier").items()):
+        alone = known.evaluate(decoder).pooled()
+        told = dict(zip(result.score_names, row[1:]))
+        assert row[0] == name
+        shown = [key for key in told if told[key] != "-"]
+        assert len(shown) == (2 if name == "nearest centroid" else len(told))
+        assert [told[key] for key in shown] == [f"{alone[key]:.3f}" for key in shown]
 
 
 def test_one_that_cannot_be_fitted_is_told_with_the_reason():

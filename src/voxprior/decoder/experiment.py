@@ -66,12 +66,6 @@ class Experiment:
         model, X = prepared(estimator, self.data)
         return cross_validate(model, X, self.data.y, self.data.groups, self.cv, **self._options())
 
-    def evaluate_quietly(self, estimator: Any, audited: Any) -> Result:
-        """Test another model on the same folds, beside one that was audited; nothing is kept."""
-        model, X = prepared(estimator, self.data)
-        options = self._options() | {"audited": audited, "folder": None, "progress": False}
-        return cross_validate(model, X, self.data.y, self.data.groups, self.cv, **options)
-
     def permutation_test(
         self, estimator: Any, result: Result | None, **options: Any
     ) -> PermutationResult:

@@ -4,6 +4,11 @@ They are scikit-learn's own, and quick with many voxels: scans are first turned 
 components, of which there are no more than scans (`ScanSpan`). Logistic regression does not notice
 a rotation; shrinkage LDA is defined by it here, as a covariance of all voxels would not fit into
 memory. Where even that would take minutes they are left out unless they are asked for.
+
+As none of them notices a rotation, all n scans of a fold, prepared by those that train, are turned
+once for all decoders: with Z Zᵀ = Q Λ Qᵀ the rows of Q Λ^(1/2) have the lengths and angles of the
+rows of Z, and n values each in place of V. The probabilities of a nearest centroid alone would
+change, as they weigh voxel by voxel; they follow another rule than its answers, and are not told.
 """
 
 from __future__ import annotations
@@ -13,8 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NearestCentroid
@@ -22,9 +28,13 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import validate_data
 
 from voxprior import registry
+from voxprior.blocks import gram_matrix
 from voxprior.decoder.comparison import decimals, reason
 from voxprior.decoder.experiment import Experiment, whole
+from voxprior.decoder.preparation import prepared
 from voxprior.validation import Result
+from voxprior.validation.folds import FoldOutcome, build_result, check_data, fit_fold, make_folds
+from voxprior.validation.run import Outcome, run_tasks
 
 # Of the variance: a component without any would be blown up by standardising.
 KEPT = 0.9999
@@ -33,6 +43,8 @@ INNER_FOLDS = 3
 # What is taken for the work of a core in a second, and the seconds that nobody need ask for.
 OPERATIONS, MOST_SECONDS = 1e10, 120.0
 VOXELS_AT_ONCE = 20_000
+# Scores of answers without their probabilities.
+ANSWERS = ("accuracy", "balanced_accuracy")
 
 
 class ScanSpan(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -131,31 +143,17 @@ def stock_decoders(kind: str) -> dict[str, Any]:
     }
 
 
-def _believed(result: Result) -> dict[str, float]:
-    """Scores, without those of probabilities that do not belong to the answers.
-
-    The nearest centroid of scikit-learn answers by another rule than its probabilities follow.
-    """
-    scores = result.pooled()
-    if result.task == "regression" or not result.has_probabilities:
-        return scores
-    likeliest = np.array(result.classes)[result.probabilities().argmax(axis=1)]
-    if (likeliest == result.predictions["y_pred"].to_numpy()).all():
-        return scores
-    return {key: scores[key] for key in scores if key in ("accuracy", "balanced_accuracy")}
-
-
 def seconds_of(settings: Mapping[str, Any]) -> float:
     """About how long stock decoders take on a run with such settings, on one core.
 
     It hangs on sizes alone, so that the same run always decides alike.
 
     >>> round(seconds_of({"n_samples": 500, "n_features": 40_000, "n_folds": 10}))
-    81
+    21
     """
     n, V = settings["n_samples"], settings["n_features"] or 1
     n_classes = len(settings.get("class_counts") or ()) or 2
-    turning = 2 * 4 * n**2 * V
+    turning = 2 * n**2 * V
     fitting = (1 + INNER_FOLDS * len(PENALTIES)) * 100 * n * min(n, V) * n_classes
     return settings["n_folds"] * (turning + fitting) / OPERATIONS
 
@@ -176,15 +174,9 @@ def stock_tables(known: Experiment, result: Result, asked: bool = False) -> list
         return [{"line": left_out, "caption": "", "columns": [], "rows": []}]
     rows, told = [["this decoder", *map(decimals, result.pooled().values())]], []
     score = result.score_names[0]
-    for name, estimator in stock_decoders(registry.kind_of(known.data.y)).items():
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = _believed(whole(known.evaluate_quietly(estimator, result.findings)))
-        except (OSError, MemoryError):
-            raise
-        except Exception as error:  # of a decoder that nobody has asked for
-            told.append(f"{name} could not be fitted ({reason(error).rstrip('.')})")
+    for name, found in _scores(known, result).items():
+        if isinstance(found, str):  # nobody has asked for this decoder
+            told.append(f"{name} could not be fitted ({found.rstrip('.')})")
             continue
         told.append(f"{name} {decimals(found[score])}")
         rows.append([name, *(decimals(found.get(key)) for key in result.score_names)])
@@ -198,3 +190,64 @@ def stock_tables(known: Experiment, result: Result, asked: bool = False) -> list
             "rows": rows,
         }
     ]
+
+
+def _scores(known: Experiment, result: Result) -> dict[str, dict[str, float] | str]:
+    """Scores of every stock decoder on the folds of a result, or why there are none."""
+    kind = registry.kind_of(known.data.y)
+    decoders = stock_decoders(kind)
+    blank = DummyClassifier() if kind == "classifier" else DummyRegressor()
+    model, X = prepared(blank, known.data)
+    steps = [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []
+    y, groups, classes = check_data(blank, X, known.data.y, known.data.groups)
+    folds, _ = make_folds(blank, X, y, groups, known.cv)
+    shared = (decoders, steps, X, y, groups, classes)
+    done = whole(run_tasks(_fit_all, folds, shared, **known.running | {"progress": False}))
+    found: dict[str, dict[str, float] | str] = {}
+    for name, decoder in decoders.items():
+        of_folds = [fold[name] for fold in done.values]
+        why = next((one for one in of_folds if isinstance(one, str)), None)
+        if why is None:
+            own = Outcome(done.indices, of_folds, complete=True)
+            scores = build_result(own, y, groups, classes, result.settings).pooled()
+            answers = ANSWERS if isinstance(decoder, NearestCentroid) else result.score_names
+            found[name] = {key: scores[key] for key in answers}
+        else:
+            found[name] = why
+    return found
+
+
+def _fit_all(
+    fold: Any, seed: Any, decoders: Mapping[str, Any], steps: list[Any], X: Any, *labels: Any
+) -> dict[str, FoldOutcome | str]:
+    """Outcome of every decoder on one fold, or the reason why it has none."""
+    y, groups, classes = labels
+    found: dict[str, FoldOutcome | str] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        turned = turned_scans(steps, X, fold[0])
+        for name, decoder in decoders.items():
+            try:
+                found[name] = fit_fold(fold, seed, decoder, turned, y, groups, {}, classes, False)
+            except (OSError, MemoryError):
+                raise
+            except Exception as error:
+                found[name] = reason(error)
+    return found
+
+
+def turned_scans(steps: list[Any], X: Any, train: np.ndarray) -> np.ndarray:
+    """Scans (n, V), prepared by steps that learn from some of them, by n values each.
+
+    >>> X = np.random.default_rng(0).normal(size=(4, 90))
+    >>> C = turned_scans([], X, np.arange(3))
+    >>> C.shape, bool(np.allclose(C @ C.T, X @ X.T))
+    ((4, 4), True)
+    """
+    for step in steps:
+        step = clone(step).fit(X[train])
+        X = step.transform(X)
+    if X.shape[1] <= len(X):
+        return X[:, :]
+    strength, Q = np.linalg.eigh(gram_matrix(X))
+    return (Q * np.sqrt(np.maximum(strength, 0.0))).astype(np.result_type(X.dtype, np.float32))
