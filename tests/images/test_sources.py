@@ -6,6 +6,7 @@ import nibabel
 import numpy as np
 import pytest
 
+from voxprior.images import fit_image_space
 from voxprior.images.sources import array_of, find_sources, n_volumes, stem
 
 
@@ -123,3 +124,26 @@ def test_unknown_names_are_attribute_errors():
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = voxprior.images.nothing
+
+
+def test_scans_read_side_by_side_are_in_their_rows_and_the_first_damaged_one_is_told(tmp_path):
+    rng, paths = np.random.default_rng(0), [tmp_path / f"{n}.nii.gz" for n in range(7)]
+    values = rng.normal(size=(7, 3, 4, 2)).astype("f4")
+    for path, volume in zip(paths, values):
+        nibabel.save(nibabel.Nifti1Image(volume, np.eye(4)), path)
+    images = fit_image_space([*map(str, paths)], mask=np.ones((3, 4, 2), bool))
+    X = images.transform([*map(str, paths)])
+    np.testing.assert_array_equal(X, values.reshape(7, -1))
+    for path in (paths[5], paths[2]):
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(OSError, match=r"2\.nii\.gz"):
+        images.transform([*map(str, paths)])
+
+
+def test_a_header_is_read_once(tmp_path):
+    path = tmp_path / "a.nii.gz"
+    nibabel.save(nibabel.Nifti1Image(np.ones((2, 2, 2), "f4"), np.eye(4)), path)
+    (source,) = find_sources(str(path))
+    first = source.load()
+    path.unlink()
+    assert source.load() is first

@@ -24,7 +24,7 @@ from voxprior.images.findings import (
     warn_of_constant,
 )
 from voxprior.images.preparation import center_by_group, divide_by_means, warn_of_alone
-from voxprior.images.sources import Source, find_sources, n_volumes
+from voxprior.images.sources import Source, find_sources, n_volumes, read_side_by_side
 from voxprior.images.surfaces import is_surface
 from voxprior.space import VoxelSpace
 
@@ -283,6 +283,10 @@ class ImageSpace:
                     got=f"{len(values)}",
                 )
         X = np.empty((sum(counts), self.space.n_voxels), dtype=np.float32)
+        plain = self.parts is None and not self.smoothing_fwhm and not self.resample
+        if max(counts) == 1 and plain and not self.by_run:  # nilearn is not meant for threads
+            read_side_by_side(self.read, sources, X)
+            return X, []
         findings: list[tuple[str, str]] = []
         for source, n, start in zip(sources, counts, np.cumsum([0, *counts])):
             here = slice(start, start + n)
