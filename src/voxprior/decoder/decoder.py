@@ -194,7 +194,10 @@ class Decoder(LocalMaps):
     def voxel_maps(self) -> dict[str, np.ndarray]:
         """Maps of the fitted model by name, as arrays with one value per feature or voxel."""
         check_is_fitted(self)
-        return model_maps(self.estimator_)
+        model, maps = getattr(self, "_mapped", (None, {}))
+        if model is not self.estimator_:  # a pass over all scans: the report and the files share it
+            model, maps = self._mapped = self.estimator_, model_maps(self.estimator_)
+        return dict(maps)
 
     # ------------------------------------------------------------------ honest numbers
 
@@ -377,6 +380,7 @@ class Decoder(LocalMaps):
         if data is not None:
             training = (self._rows(data).X, data.y)
             parts = {"names": data.names, "mean": mean_image(data)} | parts
+        parts["of_model"] = self.voxel_maps()
         return make_report(self.estimator_, self.masker_, result, title, training, **parts)
 
     def _repr_html_(self) -> str:

@@ -28,6 +28,7 @@ def make_report(
     title: str = "Decoding report",
     training: tuple[np.ndarray, np.ndarray] | None = None,
     atlas: Any = None,
+    of_model: Mapping[str, np.ndarray] | None = None,
     **parts: Any,
 ) -> Report:
     """Assemble the report of a fitted model and its validation.
@@ -46,6 +47,8 @@ def make_report(
         The training scans; with them the family's own pictures are drawn.
     atlas : Atlas, optional
         Names peaks, see `voxprior.mapping.read_atlas`.
+    of_model : mapping of str to array, optional
+        What `model_maps` returns for the model, where it is known already.
     **parts
         Further arguments of `report_of` and `summarize`.
     """
@@ -62,9 +65,10 @@ def make_report(
     where = parts.pop("where", None)
     tested = [] if where is None else where["maps"]
     legends, classes = _of_family(final, "LEGENDS", LINEAR_LEGENDS), getattr(final, "classes_", ())
-    of_model = model_entries(images.space, model_maps(model), legends, classes)
+    of_model = model_maps(model) if of_model is None else of_model
+    entries = model_entries(images.space, of_model, legends, classes)
     ground = {"names": parts.get("names", ()), "mean": parts.pop("mean", None), "atlas": atlas}
-    maps, stage, viewers = show_maps(images.space, [*tested, *of_model], **ground)
+    maps, stage, viewers = show_maps(images.space, [*tested, *entries], **ground)
     if where is not None:
         parts["where"] = where | {"maps": maps[: len(tested)]}
     parts |= {"maps": maps[len(tested) :], "stage": stage, "viewers": viewers}
