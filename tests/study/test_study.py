@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import nibabel
 import pytest
@@ -10,7 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from voxprior import Decoder
 from voxprior.errors import InputError
 from voxprior.study import Study, find_derivatives, find_runs, find_subjects
-from voxprior.validation import Result
+from voxprior.study.participants import are_tasks
+from voxprior.validation import Cluster, Result
 
 SPACE = "MNI152NLin2009cAsym"
 
@@ -170,3 +172,54 @@ def test_a_prior_from_nobody_is_refused(bids, tmp_path):
         study_of(bids, tmp_path, prior_from="group", participants=["01"])
     with pytest.raises(InputError, match="is not a choice"):
         study_of(bids, tmp_path, prior_from="everyone")
+
+
+def as_bytes(folder):
+    """All files below a folder that two runs share; run.json has times."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "run.json" not in path.name]
+    kept = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {name: content for name, content in kept.items() if not name.endswith("manifest.json")}
+
+
+class TestParticipantsOnWorkers:
+    """A participant is a task where there are more of them than folds."""
+
+    @pytest.fixture(autouse=True)
+    def threads(self, monkeypatch):
+        """Workers are threads of this process: started at once."""
+        distributed = pytest.importorskip("distributed")
+        real = distributed.LocalCluster
+        quick = {"processes": False, "dashboard_address": None}
+        monkeypatch.setattr(distributed, "LocalCluster", lambda **given: real(**given | quick))
+
+    @staticmethod
+    def of_two_runs(bids, out, **changes):
+        study = study_of(bids, out, **changes)
+        return replace(study, runs={label: runs[:2] for label, runs in study.runs.items()})
+
+    def test_files_are_the_same_to_the_byte(self, bids, tmp_path, bare_report):
+        told, again = [], []
+        alone = self.of_two_runs(bids, tmp_path / "a", progress=told.append)
+        found = alone.decode_participants()
+        study = self.of_two_runs(bids, tmp_path / "b", progress=again.append)
+        assert not are_tasks(study, [*study.runs])
+        with Cluster("local:2") as workers:
+            assert are_tasks(study, [*study.runs])
+            assert not are_tasks(study_of(bids, tmp_path / "c"), [*study.runs])
+            there = study.decode_participants()
+            assert workers.started
+        assert as_bytes(tmp_path / "a") == as_bytes(tmp_path / "b")
+        assert there["participants"] == found["participants"]
+        assert sorted(told) == sorted(again)
+
+    def test_an_error_of_one_leaves_nothing_half_written(self, bids, tmp_path, bare_report):
+        study = self.of_two_runs(bids, tmp_path / "out")
+        damaged = study.runs["02"][0].bold
+        damaged.write_bytes(damaged.read_bytes()[:-20])
+        with Cluster("local:1"), pytest.raises(OSError, match=damaged.name):
+            study.decode_participants()
+        whole = {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()}
+        assert whole <= {"sub-01", "sub-03"}
+        assert not [*(tmp_path / "out").rglob("*.partial")]
+        for label in whole:
+            assert [*(tmp_path / "out" / label).rglob("*_decoding.json")]

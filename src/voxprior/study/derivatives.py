@@ -3,14 +3,20 @@
 <derivatives>/sub-01[/ses-1]/func/sub-01[_ses-1]_task-T[_run-1]_space-S_desc-preproc_bold.nii.gz
                                                          .../..._desc-brain_mask.nii.gz
 <bids>/sub-01[/ses-1]/func/sub-01[_ses-1]_task-T[_run-1]_events.tsv, or task-T_events.tsv above
+
+`describe_derivatives` makes a folder one of derivatives.
 """
 
 import json
 from pathlib import Path
 from typing import NamedTuple
 
+from voxprior import __version__
 from voxprior.errors import InputError, option
+from voxprior.output import is_log
+from voxprior.validation.result import write_whole
 
+BIDS_VERSION = "1.9.0"
 # What tells two runs of a subject apart; space, resolution and description come on top.
 RUN_ENTITIES = ("sub", "ses", "task", "acq", "ce", "rec", "dir", "run", "echo")
 
@@ -137,3 +143,40 @@ def _check_unique(runs: list[Run]) -> None:
                 remedy=f"Say more in {option('space')}, for instance MNI152NLin2009cAsym:res-2",
             )
         seen[key] = run.bold
+
+
+# ---------------------------------------------------------------- the folder that is written
+
+
+def describe_derivatives(out: Path) -> None:
+    """Write dataset_description.json, which makes the folder a BIDS derivative.
+
+    One that is there stays as it is, since people add to it; one of another program is refused.
+    """
+    path = out / "dataset_description.json"
+    if out.is_dir() and not all(map(is_log, out.iterdir())):
+        if not _generated_by_us(path):
+            raise InputError(
+                f"{out}: is not empty and holds no {path.name} of voxprior",
+                remedy="Choose another folder",
+            )
+        return
+    content = {
+        "Name": "voxprior: decoding",
+        "BIDSVersion": BIDS_VERSION,
+        "DatasetType": "derivative",
+        "GeneratedBy": [{"Name": "voxprior", "Version": __version__}],
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(content, indent=1))
+    except OSError as error:
+        raise OSError(f"{out}: cannot be written ({error.strerror}).") from error
+
+
+def _generated_by_us(path: Path) -> bool:
+    try:
+        makers = json.loads(path.read_text("utf-8"))["GeneratedBy"]
+        return any(maker["Name"] == "voxprior" for maker in makers)
+    except (OSError, ValueError, TypeError, KeyError):
+        return False

@@ -30,15 +30,20 @@ from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
 from voxprior.mapping import Atlas, neighborhoods
-from voxprior.output import FINISHED, Clock, is_log, output_files
+from voxprior.output import FINISHED, Clock, output_files
 from voxprior.registry import default_model
 from voxprior.report.where import headline
-from voxprior.study.derivatives import Run, find_derivatives, find_runs, find_subjects
+from voxprior.study.derivatives import (
+    Run,
+    describe_derivatives,
+    find_derivatives,
+    find_runs,
+    find_subjects,
+)
+from voxprior.study.participants import are_tasks, decode_on_workers
 from voxprior.study.second_level import as_table, group_tests, map_accuracies, write_tests
 from voxprior.validation import Result, chance_level
-from voxprior.validation.result import plain, score_predictions, write_whole
-
-BIDS_VERSION = "1.9.0"
+from voxprior.validation.result import plain, score_predictions
 
 
 @dataclass(frozen=True)
@@ -181,24 +186,35 @@ class Study:
         dict
             Scores by participant, in JSON's types.
         """
-        self._describe()
-        found, datasets = {}, {}  # type: dict[str, Any], dict[str, Dataset]
+        describe_derivatives(self.out)
+        labels, datasets = self._unfinished(), {}  # type: list[str], dict[str, Dataset]
+        if are_tasks(self, labels):
+            decode_on_workers(self, labels)
+            labels = []
+        for label in labels:
+            runs = self.runs[label]
+            self.tell(f"sub-{label}: {len(runs)} runs")
+            decoder = self._taught(label, datasets)
+            self._decode(*self.place(label), runs, title=f"sub-{label}", decoder=decoder)
+        results = {f"sub-{label}": self._result(label) for label in self.runs}
+        found = {name: summary_of(result) for name, result in results.items() if result}
+        return {"level": "participant", "participants": found, "folder": str(self.out)}
+
+    def _unfinished(self) -> list[str]:
+        """Participants whose outcome with these very settings is not there yet."""
+        labels = []
         for label, runs in self.runs.items():
             if len(runs) == 1 and self.cv in (None, "auto"):
                 raise InputError(
                     f"sub-{label}: has one run, so none can be held out",
                     remedy=f"Give another split, {option('cv')}",
                 )
-            folder, naming = self._place(label)
+            folder, naming = self.place(label)
             if self._finished(folder / naming.file("decoding.json"), runs):
-                self._tell(f"sub-{label}: finished before with these settings, kept")
+                self.tell(f"sub-{label}: finished before with these settings, kept")
             else:
-                self._tell(f"sub-{label}: {len(runs)} runs")
-                decoder = self._taught(label, datasets)
-                self._decode(folder, naming, runs, title=f"sub-{label}", decoder=decoder)
-            result = Result.from_json(folder / naming.file("result.json"))
-            found[f"sub-{label}"] = summary_of(result)
-        return {"level": "participant", "participants": found, "folder": str(self.out)}
+                labels.append(label)
+        return labels
 
     def _taught(self, label: str, datasets: dict[str, Dataset]) -> Decoder:
         """The decoder of a participant, with a prior from all others if that is asked for."""
@@ -231,9 +247,19 @@ class Study:
         looked = tuple(dict.fromkeys(("repetition-time", *data.looked)))
         return replace(data, findings=(*found, *data.findings), looked=looked)
 
-    def _decode(
+    def decode_into(self, work: Path, label: str) -> None:
+        """Decode a participant alone, and write all files into a folder."""
+        naming, title = self.place(label)[1], f"sub-{label}"
+        self._write_decoding(work, naming, self.runs[label], title)
+
+    def _decode(self, folder: Path, naming: Naming, runs: list[Run], **how: Any) -> Result:
+        """Decode and write runs, whole or not at all."""
+        with output_files(folder, naming.prefix.strip("_"), naming.file("decoding.json")) as work:
+            return self._write_decoding(work, naming, runs, **how)
+
+    def _write_decoding(
         self,
-        folder: Path,
+        work: Path,
         naming: Naming,
         runs: list[Run],
         title: str,
@@ -244,40 +270,40 @@ class Study:
         decoder: Decoder | None = None,
     ) -> Result:
         """Read, decode and write runs; the file of settings comes last."""
-        clock, sign = Clock(), naming.file("decoding.json")
-        with output_files(folder, naming.prefix.strip("_"), sign) as work:
-            with clock.phase("reading images", show=bool(self.decoder.verbose)):
-                data = self.read(runs, groups)
-            if self.searchlight is not None:
-                neighborhoods(data.space, self.searchlight)  # refused before anything long
-            if data.dropped:
-                told = f"{title}: {len(data.dropped)} trials left out: {data.dropped[0]}"
-                warnings.warn(InputWarning(told), stacklevel=3)
-            done: Decoding = (decoder or self.decoder).decode(
-                data,
-                cv=self.cv,
-                allow=self.allow,
-                permutations=self.permutations,
-                test=self.test,
-                title=f"{title}, {self.model}: {subject(data)}",
-                beside=beside,
-                folder=work / FINISHED,
-                clock=clock,
-                mapping=self._mapping(mapping),
-                **self.reporting,
-            )
-            done.write(work, naming)
-            if write_more is not None:
-                write_more(done.result, work, data)
-            (work / sign).write_text(json.dumps(self.settings(runs), indent=1), "utf-8")
+        clock = Clock()
+        with clock.phase("reading images", show=bool(self.decoder.verbose)):
+            data = self.read(runs, groups)
+        if self.searchlight is not None:
+            neighborhoods(data.space, self.searchlight)  # refused before anything long
+        if data.dropped:
+            told = f"{title}: {len(data.dropped)} trials left out: {data.dropped[0]}"
+            warnings.warn(InputWarning(told), stacklevel=4)
+        done: Decoding = (decoder or self.decoder).decode(
+            data,
+            cv=self.cv,
+            allow=self.allow,
+            permutations=self.permutations,
+            test=self.test,
+            title=f"{title}, {self.model}: {subject(data)}",
+            beside=beside,
+            folder=work / FINISHED,
+            clock=clock,
+            mapping=self._mapping(mapping),
+            **self.reporting,
+        )
+        done.write(work, naming)
+        if write_more is not None:
+            write_more(done.result, work, data)
+        settings = json.dumps(self.settings(runs), indent=1)
+        (work / naming.file("decoding.json")).write_text(settings, "utf-8")
         return done.result
 
     def _mapping(self, test: Callable[..., Mapped]) -> Callable[..., Mapped] | None:
         """Make what tests the map of a data set, if that is wanted."""
 
         def mapped(data: Dataset, atlas: Atlas | None) -> Mapped:
-            found = test(data, atlas, random_state=self.decoder.random_state, tell=self._tell)
-            self._tell(headline(found.test))
+            found = test(data, atlas, random_state=self.decoder.random_state, tell=self.tell)
+            self.tell(headline(found.test))
             return found
 
         return mapped if self.mapping else None
@@ -318,18 +344,19 @@ class Study:
         """Whether the outcome of these very settings is there."""
         return path.is_file() and json.loads(path.read_text("utf-8")) == self.settings(runs)
 
-    def _place(self, label: str) -> tuple[Path, Naming]:
+    def place(self, label: str) -> tuple[Path, Naming]:
         """Folder and names of a participant's files."""
         start = f"sub-{label}_{self.name}_"
         return self.out / f"sub-{label}" / "func", Naming(start, f"{start}stat-{{}}_statmap", "")
 
     def _result(self, label: str) -> Result | None:
         """What was found of a participant alone, if anything was."""
-        folder, naming = self._place(label)
+        folder, naming = self.place(label)
         path = folder / naming.file("result.json")
         return Result.from_json(path) if path.is_file() else None
 
-    def _tell(self, text: str) -> None:
+    def tell(self, text: str) -> None:
+        """Tell a line, if anybody listens."""
         if self.progress is not None:
             self.progress(text)
 
@@ -349,7 +376,7 @@ class Study:
                 expected="at least 2",
                 got=str(len(self.runs)),
             )
-        self._describe()
+        describe_derivatives(self.out)
         start = f"{self.name}_"
         naming = Naming(start, f"{start}stat-{{}}_statmap", "")
         result = self._decode(
@@ -373,12 +400,12 @@ class Study:
             return
         everywhere = data.images.inverse_transform(np.ones(data.space.n_voxels))
         same = replace(self, reading={**self.reading, "mask": everywhere})
-        seed, tell = self.decoder.random_state, self._tell
+        seed, tell = self.decoder.random_state, self.tell
         of_participants = (same.read(runs) for runs in self.runs.values())
         found = map_accuracies(
             of_participants, data, self.searchlight, random_state=seed, tell=tell
         )
-        self._tell(headline(found.test))
+        self.tell(headline(found.test))
         start = f"{self.name}_searchlight_"
         found.write(work, Naming(start, f"{start}stat-{{}}_statmap", ""))
 
@@ -399,39 +426,6 @@ class Study:
                 }
             )
         return pd.DataFrame(rows)
-
-    def _describe(self) -> None:
-        """Write dataset_description.json, which makes the folder a BIDS derivative.
-
-        One that is there stays as it is, since people add to it; one of another program is refused.
-        """
-        path = self.out / "dataset_description.json"
-        if self.out.is_dir() and not all(map(is_log, self.out.iterdir())):
-            if not _generated_by_us(path):
-                raise InputError(
-                    f"{self.out}: is not empty and holds no {path.name} of voxprior",
-                    remedy="Choose another folder",
-                )
-            return
-        content = {
-            "Name": "voxprior: decoding",
-            "BIDSVersion": BIDS_VERSION,
-            "DatasetType": "derivative",
-            "GeneratedBy": [{"Name": "voxprior", "Version": __version__}],
-        }
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps(content, indent=1))
-        except OSError as error:
-            raise OSError(f"{self.out}: cannot be written ({error.strerror}).") from error
-
-
-def _generated_by_us(path: Path) -> bool:
-    try:
-        makers = json.loads(path.read_text("utf-8"))["GeneratedBy"]
-        return any(maker["Name"] == "voxprior" for maker in makers)
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
 
 
 def _readable(value: Any) -> Any:

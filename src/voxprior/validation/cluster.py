@@ -14,6 +14,8 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any
 from uuid import uuid4
@@ -30,6 +32,7 @@ PATIENCE = 10
 MOST_LOSSES = 3
 
 _active: list[Cluster] = []
+_in_task: ContextVar[bool] = ContextVar("in_task", default=False)
 
 
 class Cluster:
@@ -144,8 +147,24 @@ def _connected(client: Any, where: Any) -> Any:
         ) from error
 
 
+@contextmanager
+def within_a_task() -> Iterator[None]:
+    """Keep the loops inside a task where it runs; workers might wait for each other for ever."""
+    before = _in_task.set(True)
+    try:
+        with joblib.parallel_config("sequential"):
+            yield
+    finally:
+        _in_task.reset(before)
+
+
 def active_cluster() -> Cluster | None:
-    """The cluster of the innermost ``with`` block, or of a joblib context named "dask"."""
+    """The cluster of the innermost ``with`` block, or of a joblib context named "dask".
+
+    There is none `within_a_task`.
+    """
+    if _in_task.get():
+        return None
     backend = get_active_backend()[0]
     if type(backend).__name__ == "DaskDistributedBackend" and "dask" in BACKENDS:
         given = Cluster()
