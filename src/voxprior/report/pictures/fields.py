@@ -187,7 +187,7 @@ def accuracy_histograms(
         if published and name in published:
             axis.axvline(published[name], color=color, linestyle=":", label=f"{name}, published")
     axis.set(xlabel="accuracy", ylabel="Monte-Carlo runs")
-    axis.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
     return figure
 
 
