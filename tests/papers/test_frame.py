@@ -66,6 +66,14 @@ def test_absent_data_are_named_with_where_to_get_them(papers, no_data, tmp_path)
     assert "VOXPRIOR_DATA" not in os.environ
 
 
+def test_a_missing_set_is_named_once_with_all_that_it_stopped(monkeypatch, no_data):
+    steps = [Step("third", third), Step("second", second), Step("fourth", third)]
+    monkeypatch.setattr(frame, "load", {"smith1999": Paper("Smith 1999", steps)}.__getitem__)
+    shown = page.page(frame.reproduce(["smith1999"]))
+    assert shown.count("Left out: third, fourth: data set &#39;imm_faces&#39;") == 1
+    assert shown.count('class="caution"') == 1
+
+
 def test_the_place_of_data_is_put_back(monkeypatch, tmp_path):
     monkeypatch.setenv("VOXPRIOR_DATA", "before")
     with datasets.looking_in(None):

@@ -25,6 +25,8 @@ from voxprior.papers.claims import Claim
 from voxprior.papers.datasets import DataAbsentError
 
 Rows = Sequence[Mapping[str, Any]]
+# Begins the title of a table that says why a step did not run.
+LEFT_OUT = "Left out: "
 
 
 class Table(NamedTuple):
@@ -131,7 +133,7 @@ def _run(name: str, paper: Paper, quick: bool, clock: Clock) -> Part:
             try:
                 whole.join(step.work(Run(quick, tell)))
             except DataAbsentError as absent:
-                whole.join(Part({f"Left out: {step.name}": Table(str(absent))}))
+                whole.join(Part({f"{LEFT_OUT}{step.name}": Table(str(absent))}))
     return whole
 
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader
 
 from voxprior import __version__
 from voxprior.papers.claims import Claim, Verdict
-from voxprior.papers.frame import Reproduction, Table
+from voxprior.papers.frame import LEFT_OUT, Reproduction, Table
 from voxprior.papers.tables import cell, machine, markdown
 from voxprior.report.page import template
 
@@ -62,7 +62,7 @@ def page(found: Sequence[Reproduction]) -> str:
             "name": one.name,
             "title": one.title,
             "claims": [_shown(claim) for claim in one.part.claims],
-            "absent": [t.rows for title, t in one.part.tables.items() if title.startswith("Left")],
+            "absent": _absent(one),
             "tables": [_cells(*item) for item in one.part.tables.items()],
             "figures": [
                 {
@@ -116,6 +116,15 @@ def _titled(name: str) -> str:
     if head.startswith("figure") and number:
         return f"Figure {number}: {rest.replace('_', ' ')}".rstrip(": ")
     return name.replace("_", " ").capitalize()
+
+
+def _absent(found: Reproduction) -> list[str]:
+    """What was left out for want of data, each reason once with the steps that it stopped."""
+    steps: dict[str, list[str]] = {}
+    for title, table in found.part.tables.items():
+        if title.startswith(LEFT_OUT):
+            steps.setdefault(str(table.rows), []).append(title.removeprefix(LEFT_OUT))
+    return [f"{', '.join(names)}: {reason}" for reason, names in steps.items()]
 
 
 def _shown(claim: Claim) -> dict:
