@@ -7,7 +7,8 @@ from sklearn.base import clone
 
 from voxprior import InverseTreeClassifier
 from voxprior.models.network import batch
-from voxprior.models.network.bits import cut_and_pack, learn_cut
+from voxprior.models.network.bits import learn_cut
+from voxprior.models.network.relabelled import cut_and_pack
 from voxprior.models.network.score import class_cells, top_gains
 from voxprior.validation import permutation_test
 
@@ -65,7 +66,6 @@ def test_first_parents_are_held_against_one_null(dtype):
             nulls.append(top_gains(words, [class_cells(words, k, 2, [])])[0])
         p = (1 + np.sum(np.array(nulls) >= np.diff(one.tree.scores)[0] - 1e-9)) / 40
         assert one.tree.validated == (p <= 0.05)
-        assert f"p = {p:.3g}" in one.tree.verdict.splitlines()[0]
     assert many.labellings[0].tree.validated
     assert not all(one.tree.validated for one in many.labellings)
 

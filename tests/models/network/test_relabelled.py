@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from voxprior import InverseTreeClassifier
-from voxprior.models.network import bits, relabelled
+from voxprior.models.network import relabelled
 from voxprior.models.network.bits import class_cuts, learn_cut, pack
-from voxprior.models.network.relabelled import cut_and_pack_many, not_above
+from voxprior.models.network.chance import null_gains
+from voxprior.models.network.relabelled import cut_and_pack, cut_and_pack_many, not_above
 from voxprior.models.network.score import class_cells, gains, top_gains, top_gains_each
-from voxprior.models.network.stability import null_gains
 
 
 def ugly(n, n_voxels, dtype, seed=0):
@@ -38,10 +38,18 @@ def test_words_are_those_of_one_labelling_at_a_time(dtype, n, n_classes, monkeyp
     assert len(blocks) > 1
     words = np.concatenate(blocks, axis=1)
     for row, y in zip(words, labels):
-        assert_array_equal(row, bits.cut_and_pack(X, learn_cut(X, y, n_classes, "class")))
+        assert_array_equal(row, cut_and_pack(X, learn_cut(X, y, n_classes, "class")))
     if dtype != np.int16:
         # Means of coarse values can fall on a value, where another order of sums may differ.
         assert_array_equal(words[0, 300:], naive_words(X, start, n_classes)[300:])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int16, bool])
+def test_given_cuts_are_compared_in_double_precision(dtype):
+    X = np.clip(ugly(70, 300, float), -6e4, 6e4)  # what 16 bits can hold
+    X = (X > 0 if dtype is bool else X).astype(dtype)
+    for cut in (np.array([0.1]), X.mean(axis=0, dtype=float), X[3].astype(float)):
+        assert_array_equal(cut_and_pack(X, cut), pack(X.astype(float) > cut))
 
 
 def test_any_layout_of_the_data(tmp_path):
@@ -77,7 +85,7 @@ def test_single_precision_compares_as_double():
 def test_top_gains_of_own_voxels():
     X, rng = ugly(60, 5000, np.float32), np.random.default_rng(4)
     labels = rng.integers(0, 2, (5, 60))
-    words = [bits.cut_and_pack(X, learn_cut(X, y, 2, "class")) for y in labels]
+    words = [cut_and_pack(X, learn_cut(X, y, 2, "class")) for y in labels]
     cell_sets = [class_cells(w, y, 2, [11]) for w, y in zip(words, labels)]
     wanted = [gains(w, f).max() for w, f in zip(words, cell_sets)]
     found = top_gains_each(cut_and_pack_many(X, labels, 2), cell_sets)
@@ -92,10 +100,10 @@ def test_null_and_fit_are_those_of_one_relabelling_at_a_time(n_classes, monkeypa
     X = ugly(48, 900, np.float32)
     y = np.arange(48) % n_classes
     X[:, 20] += y
-    words = bits.cut_and_pack(X, learn_cut(X, y, n_classes, "class"))
+    words = cut_and_pack(X, learn_cut(X, y, n_classes, "class"))
 
     def one_by_one(labels):
-        yield np.stack([bits.cut_and_pack(X, learn_cut(X, k, n_classes, "class")) for k in labels])
+        yield np.stack([cut_and_pack(X, learn_cut(X, k, n_classes, "class")) for k in labels])
 
     def null(binarize):
         return null_gains(words, y, n_classes, [20], 1.0, 9, np.random.default_rng(0), binarize)

@@ -1,7 +1,6 @@
-"""Leave-one-out searches against searches of their own; frequencies, bootstrap, the null."""
+"""Leave-one-out searches against searches of their own; frequencies, bootstrap."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -16,8 +15,6 @@ from voxprior.models.network.stability import (
     frequencies,
     is_dominant,
     leave_one_out_paths,
-    null_gains,
-    permutation_null,
 )
 
 PATHS = [(0, 1)] * 6 + [(1, 0)] * 3 + [(2, 1)] * 6 + [(0,)] * 1 + [()] * 4
@@ -137,49 +134,3 @@ def test_bootstrap_equals_search_on_copied_samples(oracle):
             list(path)
             == oracle.search(oracle.and_voxels[rows], oracle.and_class[rows], 2, 1.0, 3)[0]
         )
-
-
-def test_null_permutes_within_configurations_only():
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (60, 30))
-    y = X[:, 0] ^ (rng.random(60) < 0.1)
-    words = pack(X)
-    # labels equal the parent: within its configurations there is nothing left to permute
-    assert_allclose(null_gains(words, X[:, 0], 2, [0], 1.0, 5, rng), 0.0, atol=1e-9)
-    top = null_gains(words, y, 2, [], 1.0, 50, rng)
-    assert top.shape == (50,)
-    assert gains(words, class_cells(words, y, 2, []))[0] > top.max()
-
-
-def test_verdict_is_plain():
-    rng = np.random.default_rng(1)
-    X = rng.integers(0, 2, (40, 300))
-    y = X[:, 3]
-    words = pack(X)
-    scores = np.array([class_cells(words, y, 2, p).score for p in ([], [3], [3, 7])])
-    null = permutation_null(words, y, 2, [3, 7], scores, 1.0, 39, rng)
-    assert null.p_value[0] == pytest.approx(1 / 40)
-    first, second = null.verdict().splitlines()
-    assert "is better than chance" in first
-    assert "no better than chance" in second
-    assert "no parent" in permutation_null(words, y, 2, [], scores[:1], 1.0, 9, rng).verdict()
-    stopped = permutation_null(
-        words, rng.integers(0, 2, 40), 2, [3, 7], scores[[0, 0, 0]], 1.0, 39, rng, level=0.05
-    )
-    assert len(stopped.p_value) == 1
-
-
-@pytest.mark.slow
-def test_null_p_values_are_uniform_on_noise():
-    p = []
-    for seed in range(80):
-        rng = np.random.default_rng(seed)
-        X, y = rng.integers(0, 2, (50, 400)), rng.permutation(np.arange(50) % 2)
-        words = pack(X)
-        cells = class_cells(words, y, 2, [])
-        delta = gains(words, cells)
-        v = int(np.argmax(delta))
-        scores = np.array([cells.score, cells.score + delta[v]])
-        p.append(permutation_null(words, y, 2, [v], scores, 1.0, 39, rng).p_value[0])
-    assert 0.4 < np.mean(p) < 0.62
-    assert np.mean(np.array(p) <= 0.05) < 0.14

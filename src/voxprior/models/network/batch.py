@@ -18,9 +18,9 @@ from sklearn.utils.validation import validate_data
 
 from voxprior.algebra import floored_log
 from voxprior.models.base import ManyLabellings, class_values
-from voxprior.models.network.bits import above, class_cuts, cut_and_pack, learn_cut, n_words
-from voxprior.models.network.relabelled import cut_and_pack_many
-from voxprior.models.network.stability import null_gains
+from voxprior.models.network.bits import above, class_cuts, learn_cut, n_words
+from voxprior.models.network.chance import null_gains
+from voxprior.models.network.relabelled import cut_and_pack, cut_and_pack_many
 from voxprior.models.network.tree import (
     InverseTree,
     class_probabilities,
@@ -88,7 +88,8 @@ class TreesInBatch(ManyLabellings):
         with ``"permutation"`` the first parents of all labellings are tested against the same
         permutations.
         """
-        X, rules, nulls = prepared[rows], self._rules(), {}
+        X, nulls = prepared[rows], {}
+        rules = self._rules()._replace(tells_chance=False)
         cut = learn_cut(X, Y[:, 0], n_classes, self.cut)
         by_labels = len(cut) > 1 and self.cut != "median"
         binarize = (lambda labels: cut_and_pack_many(X, labels, n_classes)) if by_labels else None

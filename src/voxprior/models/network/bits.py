@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import ArrayLike, NDArray
 
@@ -39,7 +39,7 @@ ROWS, COLUMNS = 48, 512
 def is_binary(X: np.ndarray) -> bool:
     """Whether all values are 0 or 1."""
     return X.dtype == bool or all(
-        bool(np.all((part == 0) | (part == 1))) for part in (X[:, s] for s in _blocks(X))
+        bool(np.all((part == 0) | (part == 1))) for part in (X[:, s] for s in blocks_of(X))
     )
 
 
@@ -59,9 +59,9 @@ def learn_cut(X: np.ndarray, y: np.ndarray, n_classes: int, cut: float | str) ->
     if cut == "auto" and is_binary(X):
         return np.array([0.5])
     if cut != "median":
-        cuts = [class_cuts(X[:, s], y[None], n_classes)[0] for s in _blocks(X)]
+        cuts = [class_cuts(X[:, s], y[None], n_classes)[0] for s in blocks_of(X)]
         return np.concatenate(cuts)
-    return np.concatenate([np.median(X[:, s].astype(np.float64), axis=0) for s in _blocks(X)])
+    return np.concatenate([np.median(X[:, s].astype(np.float64), axis=0) for s in blocks_of(X)])
 
 
 def class_cuts(X: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
@@ -78,32 +78,80 @@ def class_cuts(X: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     array([[2.75, 1.  ],
            [1.5 , 1.  ]])
     """
-    (n, n_voxels), P = X.shape, len(labels)
-    # The first class is what the others leave of the sum over all samples.
-    others = labels[:, None, :] == np.arange(1, n_classes)[:, None]
-    members = np.zeros((-(-(1 + P * (n_classes - 1)) // ROWS) * ROWS, n))
+    cuts = np.empty((len(labels), X.shape[1]))
+    members, counts = class_members(labels, n_classes)
+    for first in range(0, X.shape[1], COLUMNS):
+        part = as_floats(X[:, first : first + COLUMNS])
+        found = np.empty((len(labels), part.shape[1]))
+        cut_between_means(part, class_sums(part, members), counts, 0, found)
+        cuts[:, first : first + COLUMNS] = found
+    return cuts
+
+
+def class_members(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that sum voxels by class, and the samples (P, K) of every class.
+
+    The first row sums all samples, the others those of every class but the first, which is what
+    they leave, of every labelling. Rows of zeros fill the last product.
+    """
+    P, n = labels.shape
+    of_class = labels[:, None, :] == np.arange(n_classes)[:, None]
+    n_rows = 1 + P * (n_classes - 1)
+    members = np.zeros((-(-n_rows // ROWS) * ROWS, n))
     members[0] = 1.0
-    members[1 : 1 + P * (n_classes - 1)] = others.reshape(-1, n)
-    counts = (labels[:, None, :] == np.arange(n_classes)[:, None]).sum(axis=2)
-    cuts = np.empty((P, n_voxels))
+    members[1:n_rows] = of_class[:, 1:].reshape(-1, n)
+    return members, of_class.sum(axis=2)
+
+
+def class_sums(X: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Sums (rows, at least v) of voxels by the rows of `class_members`, in double precision."""
+    n, n_voxels = X.shape
+    sums = np.empty((len(members), -(-n_voxels // COLUMNS) * COLUMNS))
+    values = np.zeros((n, COLUMNS))
     with blas_threads_for(n_rows=1):
         for first in range(0, n_voxels, COLUMNS):
             part = X[:, first : first + COLUMNS]
-            values = np.zeros((n, COLUMNS))
             values[:, : part.shape[1]] = part
-            sums = np.concatenate(
-                [members[i : i + ROWS] @ values for i in range(0, len(members), ROWS)]
-            )
-            rest = sums[1 : 1 + P * (n_classes - 1)].reshape(P, n_classes - 1, COLUMNS)
-            lowest = highest = (sums[0] - rest.sum(axis=1)) / np.maximum(counts[:, :1], 1)
-            for c in range(1, n_classes):
-                mean = rest[:, c - 1] / np.maximum(counts[:, c, None], 1)
-                lowest, highest = np.minimum(lowest, mean), np.maximum(highest, mean)
-            middle = (lowest + highest) / 2
-            constant = values.min(axis=0) == values.max(axis=0)
-            middle[:, constant] = values[0, constant]
-            cuts[:, first : first + COLUMNS] = middle[:, : part.shape[1]]
-    return cuts
+            for i in range(0, len(members), ROWS):
+                out = sums[i : i + ROWS, first : first + COLUMNS]
+                np.matmul(members[i : i + ROWS], values, out=out)
+    return sums
+
+
+def as_floats(X: np.ndarray) -> np.ndarray:
+    """Contiguous data of single or double precision: what kernels are compiled for."""
+    return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+
+
+@njit(cache=True)
+def cut_between_means(X, sums, counts, first, cuts):  # pragma: no cover - compiled
+    """Write cuts (P, v) of the v voxels of X from ``first`` on, with the given sums by class."""
+    P, K = counts.shape
+    size = cuts.shape[1]
+    lowest, highest = np.empty(size), np.empty(size)
+    # Voxels are the inner loops, so that these become vector instructions.
+    for p in range(P):
+        row, samples = 1 + p * (K - 1), float(max(counts[p, 0], 1))
+        lowest[:] = sums[row, first : first + size]
+        for c in range(1, K - 1):
+            for v in range(size):
+                lowest[v] += sums[row + c, first + v]
+        for v in range(size):
+            lowest[v] = highest[v] = (sums[0, first + v] - lowest[v]) / samples
+        for c in range(1, K):
+            samples = float(max(counts[p, c], 1))
+            for v in range(size):
+                mean = sums[row + c - 1, first + v] / samples
+                lowest[v] = mean if mean < lowest[v] else lowest[v]
+                highest[v] = mean if mean > highest[v] else highest[v]
+        for v in range(size):
+            cuts[p, v] = (lowest[v] + highest[v]) / 2
+    for v in range(first, first + size):
+        i = 1
+        while i < len(X) and X[i, v] == X[0, v]:
+            i += 1
+        if i == len(X):
+            cuts[:, v - first] = X[0, v]
 
 
 def above(X: np.ndarray, cut: np.ndarray, features: np.ndarray | slice) -> np.ndarray:
@@ -111,12 +159,8 @@ def above(X: np.ndarray, cut: np.ndarray, features: np.ndarray | slice) -> np.nd
     return X[:, features] > (cut if len(cut) == 1 else cut[features])
 
 
-def cut_and_pack(X: np.ndarray, cut: np.ndarray) -> np.ndarray:
-    """All features cut and packed (n_features, W)."""
-    return pack_blocks(above(X, cut, s) for s in _blocks(X))
-
-
-def _blocks(X: np.ndarray) -> Iterator[slice]:
+def blocks_of(X: np.ndarray) -> Iterator[slice]:
+    """Features in pieces that are worked on one after the other."""
     for first in range(0, X.shape[1], BLOCK):
         yield slice(first, first + BLOCK)
 

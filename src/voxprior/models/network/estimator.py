@@ -15,17 +15,12 @@ from voxprior.algebra import floored_log
 from voxprior.models.base import class_prior
 from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.network.batch import TreesInBatch
-from voxprior.models.network.bits import above, cut_and_pack, learn_cut
+from voxprior.models.network.bits import above, learn_cut
+from voxprior.models.network.chance import GainTest, permutation_null
 from voxprior.models.network.joint import joint_probabilities, joint_states
-from voxprior.models.network.relabelled import cut_and_pack_many
+from voxprior.models.network.relabelled import cut_and_pack, cut_and_pack_many
 from voxprior.models.network.score import class_cells
-from voxprior.models.network.stability import (
-    Frequencies,
-    GainTest,
-    bootstrap_paths,
-    frequencies,
-    permutation_null,
-)
+from voxprior.models.network.stability import Frequencies, bootstrap_paths, frequencies
 from voxprior.models.network.tree import (
     Rules,
     class_probabilities,
@@ -185,6 +180,7 @@ class InverseTreeClassifier(TreesInBatch):
     _reads_blocks: ClassVar[bool] = True
     # Binary voxels stay bytes: as floats a million of them would not fit.
     _scan_dtype: ClassVar[Any] = "numeric"
+    _tells_chance: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -382,6 +378,9 @@ class InverseTreeClassifier(TreesInBatch):
         rest = (self.alpha, n_permutations, self._rng(), None, self._binarizer(X))
         return permutation_null(words, codes, K, parents, scores, *rest)
 
+    def _to_refit(self, X):
+        return _HeldOutTree(**self.get_params(deep=False)), X
+
     def _cluster_states(self, X):
         return [above(X, self.cut_, members) for members in self._clusters()]
 
@@ -407,11 +406,18 @@ class InverseTreeClassifier(TreesInBatch):
         return check_random_state(self.random_state).randint(2**31 - 1)
 
     def _rules(self):
-        named = {name: getattr(self, name) for name in Rules._fields if name != "adjacency"}
-        return Rules(**named, adjacency=self._adjacency())
+        own = [name for name in Rules._fields if name not in ("adjacency", "tells_chance")]
+        named = {name: getattr(self, name) for name in own}
+        return Rules(**named, adjacency=self._adjacency(), tells_chance=self._tells_chance)
 
     def _adjacency(self):
         if self.space is None:
             return None
         self._n_voxels()  # refuses scans that do not fit the space
         return self.space.adjacency(self.connectivity) if self.equivalence == "belief" else None
+
+
+class _HeldOutTree(InverseTreeClassifier):
+    """The same network, of whose verdict only the decision is wanted; it is found sooner."""
+
+    _tells_chance: ClassVar[bool] = False

@@ -26,12 +26,42 @@ from numba import njit, prange, types
 from numba.extending import intrinsic
 
 from voxprior.algebra import launch
-from voxprior.models.network.bits import BLOCK, WORD, class_cuts, n_words
+from voxprior.models.network.bits import (
+    BLOCK,
+    COLUMNS,
+    WORD,
+    above,
+    as_floats,
+    blocks_of,
+    class_members,
+    class_sums,
+    cut_between_means,
+    n_words,
+    pack_blocks,
+)
 
 # Voxels transposed at a time, so that their samples stay in the second cache.
 TILE = 64
-# Bytes of packed states that a block may take, of all labellings.
-BLOCK_BYTES = 1 << 26
+# Bytes of packed states that a block may take, of all labellings: it is scanned while in the cache.
+BLOCK_BYTES = 1 << 22
+
+
+def cut_and_pack(X: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    """All features (n_features, W) in their states x > cut.
+
+    Examples
+    --------
+    >>> cut_and_pack(np.array([[0.1, 3.0], [0.7, 2.0]]), np.array([0.5])).tolist()
+    [[2], [3]]
+    """
+    if X.dtype.kind != "f":
+        return pack_blocks(above(X, cut, s) for s in blocks_of(X))
+    words = np.empty((X.shape[1], n_words(len(X))), dtype=np.uint64)
+    for s in blocks_of(X):
+        block = as_floats(X[:, s])
+        cuts = np.broadcast_to(cut if len(cut) == 1 else cut[s], (1, block.shape[1]))
+        launch(_pack_above, block.size, block, not_above(cuts, block.dtype), words[None, s])
+    return words
 
 
 def cut_and_pack_many(X: np.ndarray, labels: np.ndarray, n_classes: int) -> Iterator[np.ndarray]:
@@ -44,15 +74,14 @@ def cut_and_pack_many(X: np.ndarray, labels: np.ndarray, n_classes: int) -> Iter
     [[[[8]]]]
     """
     n, n_voxels = X.shape
+    members, counts = class_members(labels, n_classes)
     each = BLOCK_BYTES // (8 * len(labels) * n_words(n))
-    size = min(BLOCK, max(each // TILE, 1) * TILE)
+    size = min(BLOCK, max(each // COLUMNS, 1) * COLUMNS)
     for first in range(0, n_voxels, size):
-        # A copy, so that data of any layout, mapped ones too, are read once and compiled for once.
-        kind = np.float32 if X.dtype == np.float32 else np.float64
-        block = np.array(X[:, first : first + size], dtype=kind, order="C")
-        cuts = not_above(class_cuts(block, labels, n_classes), block.dtype)
-        words = np.empty((*cuts.shape, n_words(n)), dtype=np.uint64)
-        launch(_pack_above, words.size * WORD, block, cuts, words)
+        block = as_floats(X[:, first : first + size])
+        words = np.empty((len(labels), block.shape[1], n_words(n)), dtype=np.uint64)
+        sums = class_sums(block, members)
+        launch(_cut_and_pack, words.size * WORD, block, sums, counts, words)
         yield words
 
 
@@ -92,20 +121,40 @@ def _signs(typingctx, values, first, cut):
 
 @njit(cache=True, parallel=True)
 def _pack_above(X, cuts, words):  # pragma: no cover - compiled
-    """Write the packed states X > cuts of every labelling."""
-    n, n_voxels = X.shape
-    P, W = len(cuts), words.shape[2]
+    """Write the packed states X > cuts."""
+    n_voxels = X.shape[1]
     for tile in prange((n_voxels + TILE - 1) // TILE):
         first = tile * TILE
-        size = min(TILE, n_voxels - first)
-        # Samples past the last are never above.
-        values = np.full(TILE * W * WORD, -np.inf, X.dtype)
-        for i in range(n):
-            for v in range(size):
-                values[v * W * WORD + i] = X[i, first + v]
+        _pack_tile(X, first, cuts[:, first : first + TILE].copy(), words)
+
+
+@njit(cache=True, parallel=True)
+def _cut_and_pack(X, sums, counts, words):  # pragma: no cover - compiled
+    """Write the packed states of every labelling, cut between the means that sums by class give."""
+    n_voxels = X.shape[1]
+    for tile in prange((n_voxels + TILE - 1) // TILE):
+        first = tile * TILE
+        cuts = np.empty((len(counts), min(TILE, n_voxels - first)))
+        cut_between_means(X, sums, counts, first, cuts)
+        near, below_all = cuts.astype(X.dtype), np.full(1, -np.inf, X.dtype)[0]
+        for p in range(len(counts)):
+            for v in range(cuts.shape[1]):
+                if near[p, v] > cuts[p, v]:
+                    near[p, v] = np.nextafter(near[p, v], below_all)
+        _pack_tile(X, first, near, words)
+
+
+@njit(cache=True)
+def _pack_tile(X, first, cuts, words):  # pragma: no cover - compiled
+    n, (P, size), W = len(X), cuts.shape, words.shape[2]
+    # Samples past the last are never above.
+    values = np.full(TILE * W * WORD, -np.inf, X.dtype)
+    for i in range(n):
+        for v in range(size):
+            values[v * W * WORD + i] = X[i, first + v]
+    # Labelling by labelling within a voxel, whose samples stay in the first cache.
+    for v in range(size):
         for p in range(P):
-            for v in range(size):
-                cut = cuts[p, first + v]
-                for w in range(W):
-                    begin = (v * W + w) * WORD
-                    words[p, first + v, w] = _signs(values, begin, cut)  # type: ignore[call-arg]
+            for w in range(W):
+                begin = (v * W + w) * WORD
+                words[p, first + v, w] = _signs(values, begin, cuts[p, v])  # type: ignore[call-arg]

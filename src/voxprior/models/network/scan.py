@@ -276,30 +276,50 @@ def _screen_chunk(words, begin, end, bounds, exact, bars, near):
 
 
 @njit(cache=True, parallel=True)
-def screen_each_pass(words, bounds, exact, bars, near):
-    """The same, where each set of parents has voxels (F, V, W) of its own."""
+def best_each_pass(words, bounds, exact, base, slack, tops):
+    """Raise the largest gain of each set of parents, where it has voxels (F, V, W) of its own.
+
+    A voxel is given up where rounding by up to ``slack`` cannot bring it above the largest so far.
+    """
     V = words.shape[1]
-    for f in prange(len(bars)):
+    for f in prange(len(tops)):
         block = np.zeros((words.shape[2], STRIP), np.uint64)
         place, total = np.empty(STRIP, np.uint64), np.empty(STRIP)
-        own = words[f]
+        own, top = words[f], tops[f]
         for first in range(0, V, STRIP):
             size = min(V - first, STRIP)
             _load(own, first, size, block)
-            _screen_strip(own, first, size, block, bounds, exact, f, bars[f], place, total, near)
+            bar = top - base[f] - slack
+            done, least, alive = _sieve_twice(block, bounds, exact, f, bar, place, total)
+            for i in range(size if alive > 0 else 0):
+                if total[i] > least:
+                    so_far = total[i] if done >= 0 else 0.0
+                    whole = _finished(own[first + i], exact, f, bar, done, so_far)
+                    top = max(top, whole + base[f])
+        tops[f] = top
 
 
 @njit(cache=True)
 def _screen_strip(words, first, size, block, bounds, exact, f, bar, place, total, near):
     near[f, first : first + size] = False
+    done, least, alive = _sieve_twice(block, bounds, exact, f, bar, place, total)
+    for i in range(size if alive > 0 else 0):
+        if total[i] > least:
+            so_far = total[i] if done >= 0 else 0.0
+            near[f, first + i] = _finished(words[first + i], exact, f, bar, done, so_far) > -np.inf
+
+
+@njit(cache=True)
+def _sieve_twice(block, bounds, exact, f, bar, place, total):
+    """Give up voxels of a strip by bounds, and by exact look-ups where many are left.
+
+    Returns the exact look-up to come (−1: all), the sum above which a voxel is left, and how many
+    are.
+    """
     done, (_, least, alive) = -1, _sieve(block, bounds, f, bar, place, total)
     if alive > FEW:
         done, least, alive = _sieve(block, exact, f, bar, place, total)
-    if alive > 0:
-        for i in range(size):
-            if total[i] > least:
-                so_far = total[i] if done >= 0 else 0.0
-                near[f, first + i] = _reaches(words[first + i], exact, f, bar, done, so_far)
+    return done, least, alive
 
 
 @njit(cache=True)
@@ -371,8 +391,11 @@ def _add_one(block, masks, t, shift, place):
 
 
 @njit(cache=True)
-def _reaches(word, exact, f, bar, look, total):
-    """Whether one voxel reaches the bar, with the look-ups before ``look`` (−1: none) summed up."""
+def _finished(word, exact, f, bar, look, total):
+    """Sum of all look-ups of one voxel, −∞ where it is not above the bar or says nothing.
+
+    Look-ups before ``look`` (−1: none) are summed up in ``total`` already.
+    """
     look = max(look, exact.first[f])
     while look < exact.first[f + 1]:
         place = exact.start[look]
@@ -383,9 +406,10 @@ def _reaches(word, exact, f, bar, look, total):
             place += count << exact.shift[t]
         total += exact.values[place]
         if not total > bar - exact.rest[look]:
-            return False
+            return -np.inf
         look += 1
-    return total > bar and (total != 0.0 or _splits(word, exact, f))
+    counts = total > bar and (total != 0.0 or _splits(word, exact, f))
+    return total if counts else -np.inf
 
 
 @njit(cache=True)

@@ -43,10 +43,10 @@ from voxprior.models.network.scan import (
     VOXEL_WORK,
     LookUps,
     Program,
+    best_each_pass,
     gain_pass,
     look_ups,
     program,
-    screen_each_pass,
     screen_pass,
 )
 
@@ -250,18 +250,53 @@ def top_gains_each(blocks: Iterable[np.ndarray], cell_sets: Sequence[Cells]) -> 
     >>> top_gains_each([words[None]], [class_cells(words, y, 2, [])]).round(6)
     array([5.501841])
     """
-    tops, programs = np.zeros(len(cell_sets)), None
+    tops, search = np.zeros(len(cell_sets)), None
     for words in blocks:
-        if programs is None:
+        if search is None:
             some = words[:, evenly_spaced(words.shape[1])]
             tops = np.array([gains(w, f).max(initial=0.0) for w, f in zip(some, cell_sets)])
-            programs = _programs(cell_sets, _least(cell_sets, tops))
-        near = np.empty(words.shape[:2], dtype=bool)
-        work = VOXEL_WORK * near.size
-        launch(screen_each_pass, work, words, *programs, _least(cell_sets, tops), near)
-        for f in np.flatnonzero(near.any(axis=1)).tolist():
-            tops[f] = gains(words[f][near[f]], cell_sets[f]).max(initial=tops[f])
+            search = _Search(cell_sets, tops)
+        search.raise_tops(words, tops)
     return tops
+
+
+def n_reaching(
+    blocks: Iterable[np.ndarray], cell_sets: Sequence[Cells], bar: float, most: int
+) -> int:
+    """How many sets of parents, each with voxels of its own, have one whose gain reaches ``bar``.
+
+    Voxels are read until more than ``most`` do.
+
+    Examples
+    --------
+    >>> from voxprior.models.network.bits import pack
+    >>> y = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1])
+    >>> words = pack(np.column_stack([1 - y, np.ones_like(y), y]))
+    >>> cells = class_cells(words, y, 2, [])
+    >>> [n_reaching([words[None]], [cells], bar, 0) for bar in (5.5, 5.6)]
+    [1, 0]
+    """
+    # What is not above the number before the bar does not reach it; no gain at all is a gain of 0.
+    tops = np.full(len(cell_sets), max(np.nextafter(bar, -np.inf), 0.0))
+    search = _Search(cell_sets, tops)
+    for words in blocks:
+        search.raise_tops(words, tops)
+        if np.sum(tops >= bar) > most:
+            break
+    return int(np.sum(tops >= bar))
+
+
+class _Search:
+    """Largest gains of sets of parents that have voxels of their own, from ``tops`` (F,) on."""
+
+    def __init__(self, cell_sets: Sequence[Cells], tops: np.ndarray):
+        self.programs = _programs(cell_sets, _least(cell_sets, tops))
+        self.base = np.array([f.base for f in cell_sets])
+
+    def raise_tops(self, words: np.ndarray, tops: np.ndarray) -> None:
+        """Write gains above ``tops`` that a block (F, v, W) of voxels has."""
+        work = VOXEL_WORK * words.shape[0] * words.shape[1]
+        launch(best_each_pass, work, words, *self.programs, self.base, TIE, tops)
 
 
 def best_voxel(delta: np.ndarray, allowed: np.ndarray | None = None) -> int:

@@ -1,4 +1,4 @@
-r"""Is the network an artefact: model and edge frequencies, dominance, the best gain of chance.
+r"""Is the network an artefact: model and edge frequencies over resampled data, dominance.
 
 * Frequencies over resampled data sets D_i (4), (5), of parent sets and of single edges::
 
@@ -9,10 +9,6 @@ r"""Is the network an artefact: model and edge frequencies, dominance, the best 
 * Dominance: the most frequent model has f ≥ 1/2, or at least twice the frequency of the runner-up.
   While no model dominates, the dimensionality is lowered by one: greedy paths are nested, so their
   first d parents are the models.
-* Permutation null: with a million voxels some gain is large by chance (12 nats among 1.5 million
-  noise voxels). Labels permuted within the configurations of the present parents keep every count
-  but the link with further voxels; the distribution of the largest gain is what a further parent
-  has to beat.
 
 The jackknife is exact, from shared passes over the voxels. Deleting sample i, which lies in cell
 (j, k) and in state x of voxel v, changes one factor of the score::
@@ -39,19 +35,19 @@ voxel whose gain is below all of these by more than its slack; one pass leaves o
 The number of classes stays that of the full sample, also where a fold loses the only member of a
 class.
 
-Reference: Chen and Herskovits, KDD 2005, section 3.1.2 and (4), (5). The null is not in the paper.
+Reference: Chen and Herskovits, KDD 2005, section 3.1.2 and (4), (5).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from voxprior.models.network.bits import pack, popcount
+from voxprior.models.network.bits import popcount
 from voxprior.models.network.equivalence import equivalent
 from voxprior.models.network.greedy import Equivalence, grow
 from voxprior.models.network.score import (
@@ -62,12 +58,7 @@ from voxprior.models.network.score import (
     contenders,
     evenly_spaced,
     gains,
-    top_gains,
-    top_gains_each,
 )
-
-# Labels (P, n) to packed voxels, in blocks (P, v, W).
-Binarize = Callable[[np.ndarray], Iterable[np.ndarray]]
 
 DOMINANT_FREQUENCY = 0.5
 DOMINANT_RATIO = 2.0
@@ -90,28 +81,6 @@ class Frequencies(NamedTuple):
     edge_frequency: np.ndarray
     dominant: bool
     selected: int
-
-
-class GainTest(NamedTuple):
-    """Gain of each greedy step, the best under permuted labels (steps, permutations), p-values."""
-
-    gain: np.ndarray
-    null: np.ndarray
-    p_value: np.ndarray
-
-    def verdict(self, level: float = 0.05) -> str:
-        """One plain sentence per step."""
-        if len(self.gain) == 0:
-            return "No voxel raises the score: there is no parent to test."
-        lines = []
-        for step, (gain, null, p) in enumerate(zip(self.gain, self.null, self.p_value), start=1):
-            high = np.quantile(null, 1 - level)
-            word = "better" if p <= level else "no better"
-            lines.append(
-                f"Parent {step}: its gain of {gain:.2f} nats is {word} than chance "
-                f"(p = {p:.3g}; {1 - level:.0%} of label permutations stay below {high:.2f} nats)."
-            )
-        return "\n".join(lines)
 
 
 def frequencies(
@@ -343,66 +312,6 @@ def bootstrap_paths(
         path = grow(words, y, n_classes, alpha, max_parents, weights=weights)
         paths.append(tuple(path.parents.tolist()))
     return paths
-
-
-def null_gains(
-    words: np.ndarray,
-    y: np.ndarray,
-    n_classes: int,
-    parents: Sequence[int],
-    alpha: float | str,
-    n_permutations: int,
-    rng: np.random.Generator,
-    binarize: Binarize | None = None,
-    used: np.ndarray | None = None,
-) -> np.ndarray:
-    """Largest gain of a further parent (n_permutations,), labels permuted within configurations.
-
-    Where voxels were made binary with the help of the labels, ``binarize`` does it again for all
-    permuted ones (P, n), in blocks (P, v, W) of voxels. ``used`` (n,) leaves samples out.
-    """
-    weights = None if used is None else np.asarray(used, dtype=np.int64)
-    cells = class_cells(words, y, n_classes, list(parents), alpha, weights)
-    J = len(cells.counts)
-    labels = np.tile(y, (n_permutations, 1))
-    for j in range(J):
-        inside = np.flatnonzero(cells.configuration == j)
-        labels[:, inside] = rng.permuted(labels[:, inside], axis=1)
-    cell = cells.configuration * n_classes + labels
-    members = cell.T[:, :, None] == np.arange(J * n_classes)
-    masks = pack(members.reshape(len(y), -1)).reshape(n_permutations, J, n_classes, 1, -1)
-    permuted = [cells._replace(masks=m) for m in masks]
-    if binarize is None:
-        return top_gains(words, permuted)
-    return top_gains_each(binarize(labels), permuted)
-
-
-def permutation_null(
-    words: np.ndarray,
-    y: np.ndarray,
-    n_classes: int,
-    parents: Sequence[int],
-    scores: np.ndarray,
-    alpha: float | str,
-    n_permutations: int,
-    rng: np.random.Generator,
-    level: float | None = None,
-    binarize: Binarize | None = None,
-    used: np.ndarray | None = None,
-    first: np.ndarray | None = None,
-) -> GainTest:
-    """Test every step of a path, with ``level`` to the first failure; ``first``: a known null."""
-    gain, null, p_value = np.diff(scores), [], []
-    chance = (alpha, n_permutations, rng, binarize, used)
-    for step in range(len(parents)):
-        known = first if step == 0 else None
-        top = null_gains(words, y, n_classes, parents[:step], *chance) if known is None else known
-        null.append(top)
-        p_value.append((1 + np.sum(top >= gain[step] - 1e-9)) / (n_permutations + 1))
-        if level is not None and p_value[-1] > level:
-            break
-    tops = np.array(null).reshape(-1, n_permutations)
-    return GainTest(gain[: len(null)], tops, np.array(p_value))
 
 
 @njit(cache=True)

@@ -39,6 +39,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from voxprior.models.network.bits import unpack
+from voxprior.models.network.chance import Binarize, n_better_than_chance, permutation_null
 from voxprior.models.network.equivalence import (
     belief_map,
     count_limit,
@@ -49,11 +50,9 @@ from voxprior.models.network.greedy import Equivalence, GreedyPath, grow
 from voxprior.models.network.latent import infer_latent
 from voxprior.models.network.score import cell_alpha, class_cells, gains
 from voxprior.models.network.stability import (
-    Binarize,
     dominant_dimension,
     leave_one_out_paths,
     loses_a_parent,
-    permutation_null,
     refit_without,
 )
 
@@ -77,6 +76,8 @@ class Rules(NamedTuple):
     n_restarts: int = 0
     table: str = "laplace"
     adjacency: csr_array | None = None
+    # Whether the verdict tells by how much a parent is better than chance, or only that it is.
+    tells_chance: bool = True
 
 
 DEFAULT = Rules()
@@ -262,9 +263,13 @@ def validated(
         verdict = f"The network of {d} of {len(parents)} parents dominates its jackknife."
         if d == 0:
             verdict = "No network dominates its jackknife; the first parent was kept all the same."
+    elif not rules.tells_chance:
+        chance = (rules.alpha, rules.n_permutations, rng, rules.level, binarize, first_null)
+        d = n_better_than_chance(words, y, n_classes, parents, path.scores, *chance)
+        verdict = f"{d} of {len(parents)} parents are better than chance."
     else:
-        chance = (rules.n_permutations, rng, rules.level, binarize, None, first_null)
-        null = permutation_null(words, y, n_classes, parents, path.scores, rules.alpha, *chance)
+        known = (rules.n_permutations, rng, rules.level, binarize, None, first_null)
+        null = permutation_null(words, y, n_classes, parents, path.scores, rules.alpha, *known)
         d = int(np.sum(null.p_value <= rules.level))
         verdict = null.verdict(rules.level)
     return shortened(path, max(d, 1), words, y, n_classes, rules.alpha), d > 0, verdict

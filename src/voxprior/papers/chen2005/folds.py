@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from voxprior.models.network.bits import pack, unpack
+from voxprior.models.network.chance import permutation_null
 from voxprior.models.network.greedy import GreedyPath, grow
 from voxprior.models.network.joint import joint_probabilities
-from voxprior.models.network.stability import permutation_null
 from voxprior.models.network.tree import (
     Rules,
     class_probabilities,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from voxprior.models.network.stability import frequencies, permutation_null
+from voxprior.models.network.chance import permutation_null
+from voxprior.models.network.stability import frequencies
 from voxprior.models.network.tree import Rules, clusters_by_voxel, jackknife_paths, search
 from voxprior.papers.chen2005.comparators import COMPARATORS, predict
 from voxprior.papers.chen2005.data import Study

@@ -11,8 +11,8 @@ from scipy.special import gammaln
 from sklearn.pipeline import make_pipeline
 
 from voxprior.models.network.bits import pack, unpack
+from voxprior.models.network.chance import permutation_null
 from voxprior.models.network.latent import flip_changes
-from voxprior.models.network.stability import permutation_null
 from voxprior.models.network.tree import search
 from voxprior.papers.chen2005 import data
 from voxprior.papers.chen2005.comparators import COMPARATORS, ClusterVotes, printed_network
