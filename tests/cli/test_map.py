@@ -197,6 +197,16 @@ class TestNeighbourhoodsAndRegions:
         said = run(*command(pairs, "--groups", "run", "--searchlight", "4", "--permutations", "20"))
         assert "neighbourhood" in said.output
 
+    def test_nothing_is_claimed_where_nothing_is_found(self, run, pairs):
+        table = pd.read_csv(pairs / "labels.tsv", sep="\t")
+        table["label"] = list("abba" * 4)  # what is above is as often in one class as in the other
+        table.to_csv(pairs / "labels.tsv", sep="\t", index=False)
+        more = ["--searchlight", "4", "--permutations", "20", "--despite-floor", "--level", "0.001"]
+        said = " ".join(run(*command(pairs, "--groups", "run", *more)).output.split())
+        assert "No voxel is significant" in said
+        assert "What a small p says: In this voxel" in said
+        assert "What a small p says: The voxels around this one" in said
+
     def test_a_radius_below_a_voxel(self, refused, pairs):
         said = refused(*command(pairs, "--groups", "run", "--searchlight", "0.5"))
         assert "--searchlight 0.5 is below a voxel" in said

@@ -477,5 +477,8 @@ def test_numbers_with_a_distribution(rng, tmp_path):
     assert again.equals(result)
     plain = cross_validate(Ridge(), X, y, cv=5)
     assert plain.score_names == ["r2", "mae"]
+    inner = make_pipeline(StandardScaler(with_std=False), AutoRegressor())
+    for steps in (inner, make_pipeline("passthrough", inner)):  # as where covariates are taken out
+        assert cross_validate(steps, X, y, cv=5).pooled() == pytest.approx(pooled)
     asked = permutation_test(AutoRegressor(), X, y, cv=5, score="log_density", n_permutations=3)
     assert np.isfinite(asked.observed)

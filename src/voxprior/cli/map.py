@@ -139,7 +139,7 @@ def _show(done: Any, out: Path) -> None:
     console = PlainConsole()
     console.print(done.title)
     console.print(headline(done.test))
-    console.print(done.test.hypothesis)
+    console.print(f"What a small p says: {done.test.hypothesis}")
     for note in done.test.notes:
         console.print(note)
     shown = table_cells(done.tables.clusters, most=10)

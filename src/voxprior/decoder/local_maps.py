@@ -139,12 +139,12 @@ class Located:
     regions: RegionTest | None = None
 
     def headlines(self) -> list[str]:
-        """Say in a sentence each what came out."""
-        told = []
+        """Say what came out of each, and what would have been claimed where it is significant."""
+        told, says = [], "What a small p says:"
         if self.light is not None:
-            told.append(f"{light_headline(self.light)} {self.light.hypothesis}")
+            told.append(f"{light_headline(self.light)} {says} {self.light.hypothesis}")
         if self.regions is not None:
-            told.append(f"{region_headline(self.regions)} {self.regions.hypothesis}")
+            told.append(f"{region_headline(self.regions)} {says} {self.regions.hypothesis}")
         return told
 
     def sections(self) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ from sklearn.utils import get_tags
 from voxprior.blocks import BlockedScans
 from voxprior.errors import InputError, option
 from voxprior.registry import splitter
-from voxprior.validation.folds import make_folds
+from voxprior.validation.folds import last_step, make_folds
 from voxprior.validation.refit import Design, sign_of
 from voxprior.validation.ridge import EvidenceRidge
 from voxprior.validation.run import run_tasks
@@ -94,11 +94,6 @@ def _why_not(estimator, X, score: str | None) -> str:
     if steps_without_labels(estimator, X) is None:
         return "a pipeline with a step that needs labels"
     return ""
-
-
-def last_step(estimator: Any) -> Any:
-    """The model at the end of a pipeline, or the estimator itself."""
-    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def offers_many(model: Any) -> bool:

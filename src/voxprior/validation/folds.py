@@ -16,6 +16,7 @@ import pandas as pd
 import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, column_or_1d
@@ -243,8 +244,9 @@ def fit_fold(
     fitted = time.perf_counter()
     y_pred = np.asarray(model.predict(X_test))
     values, kind = _class_values(model, X_test, classes)
-    if len(classes) == 0 and with_intervals and hasattr(model, "predict_interval"):
-        values, kind = _interval_values(model, X_test, y[test]), "interval"
+    if len(classes) == 0 and with_intervals:
+        values = _interval_values(model, X_test, y[test])
+        kind = "" if values is None else "interval"
     end = time.perf_counter()
     kept = model if keep_model else None
     return FoldOutcome(test, len(train), y_pred, values, kind, fitted - start, end - fitted, kept)
@@ -283,8 +285,17 @@ def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None
     return values, kind
 
 
-def _interval_values(model, X_test, y_test) -> np.ndarray:
-    """Ends of the 90 % interval of each number, and the log density of what it was."""
+def last_step(estimator: Any) -> Any:
+    """The model at the end of a pipeline, or the estimator itself."""
+    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def _interval_values(model, X_test, y_test) -> np.ndarray | None:
+    """Ends of the 90 % interval of each number, and the log density of what it was, if given."""
+    if not hasattr(last_step(model), "predict_interval"):
+        return None
+    while isinstance(model, Pipeline):  # which hands on predictions, but no distributions
+        X_test, model = model[:-1].transform(X_test), model[-1]
     ends = np.asarray(model.predict_interval(X_test, level=INTERVAL_LEVEL))
     return np.column_stack([ends, model.log_density(X_test, y_test)])
 

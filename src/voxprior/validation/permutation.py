@@ -47,8 +47,14 @@ import numpy as np
 from voxprior.blocks import blocked
 from voxprior.errors import InputError, option
 from voxprior.validation.audit import Finding
-from voxprior.validation.batch import batch_decoder, batch_ranks, choose_test, last_step
-from voxprior.validation.folds import audit_once, check_data, make_folds, prepare_for_labels
+from voxprior.validation.batch import batch_decoder, batch_ranks, choose_test
+from voxprior.validation.folds import (
+    audit_once,
+    check_data,
+    last_step,
+    make_folds,
+    prepare_for_labels,
+)
 from voxprior.validation.ranks import p_value
 from voxprior.validation.refit import Design, refit_ranks, score_store, settle_search, sign_of
 from voxprior.validation.relabel import (
