@@ -326,9 +326,9 @@ def incremental_cost(n: int, n_children: int = 50) -> dict[str, object]:
 PAPER = Paper(
     "Chen and Herskovits 2005",
     [
-        Step("samples", samples, 8.0),
-        Step("full size", full_size, 1.0),
-        Step("bootstrap", bootstrap, 1.0),
-        Step("controls", controls, 0.5),
+        Step("samples", samples, 6.5),
+        Step("full size", full_size, 0.5),
+        Step("bootstrap", bootstrap, 0.5),
+        Step("controls", controls, 0.1),
     ],
 )
