@@ -17,12 +17,14 @@ every = pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.nam
 every_classifier = pytest.mark.parametrize("family", CLASSIFIERS, ids=lambda f: f.name)
 
 # Settings that keep scikit-learn's many fits short; everything else runs with the defaults.
-CHEAP: dict[str, dict] = {"gp": {"optimize": False}}
-# Settings that are checked too, because they take another kind of input.
-VARIANTS = [
+CHEAP: dict[str, dict] = {"gp": {"optimize": False}, "rvm": {"doubt": None}}
+# Settings that are checked too: because they take another kind of input, or because they are the
+# defaults and take long.
+GIVEN_KERNELS = [
     FAMILIES[name].make(kernel="precomputed", **CHEAP.get(name, {}))
     for name in ("gp", "gp-regression", "rvm", "rvm-regression")
 ]
+VARIANTS = [FAMILIES["rvm"].make(), *GIVEN_KERNELS]
 
 
 def expected_failures(estimator):
@@ -39,7 +41,7 @@ def test_scikit_learn_contract(estimator, check):
 
 @pytest.mark.slow
 @parametrize_with_checks(VARIANTS, expected_failed_checks=expected_failures)
-def test_scikit_learn_contract_of_given_kernels(estimator, check):
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(estimator)
 
 

@@ -151,21 +151,21 @@ class TestTest:
         assert np.sum(found.null > found.observed + 1e-12) <= 3
 
     def test_two_out_splits_follow_the_labels(self, rng):
-        y, subjects = np.repeat([0, 1], 8), np.repeat(np.arange(8), 2)
-        X = rng.normal(size=(16, 3)) + 3 * y[:, None]
+        y, subjects = np.repeat([0, 1], 6), np.repeat(np.arange(6), 2)
+        X = rng.normal(size=(12, 3)) + 3 * y[:, None]
         found = permutation_test(
             GaussianNB(), X, y, subjects, LeaveOnePerClassOut(), stop_after=None
         )
         assert found.exact
-        assert found.n_distinct == 70
-        assert found.p_value == pytest.approx(2 / 70)
+        assert found.n_distinct == 20
+        assert found.p_value == pytest.approx(2 / 20)
 
     def test_losses_count_downwards(self, runs_data):
         X, y, runs = runs_data
         found = permutation_test(
-            LogisticRegression(), X, y, runs, score="log_loss", n_permutations=30
+            LogisticRegression(), X, y, runs, score="log_loss", n_permutations=12
         )
-        assert found.p_value == 1 / 31
+        assert found.p_value == 1 / 13
         assert found.observed < found.null.min()
 
     def test_regression(self, rng):
@@ -184,9 +184,9 @@ class TestTest:
 
     def test_hyperparameters_rechosen_or_fixed(self, runs_data):
         X, y, runs = runs_data
-        search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, cv=LeaveOneGroupOut())
-        again = permutation_test(search, X, y, runs, n_permutations=5)
-        fixed = permutation_test(search, X, y, runs, n_permutations=5, hyperparameters="fixed")
+        search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, cv=GroupKFold(2))
+        again = permutation_test(search, X, y, runs, n_permutations=2)
+        fixed = permutation_test(search, X, y, runs, n_permutations=2, hyperparameters="fixed")
         assert "anew" in again.hyperparameters
         assert "fixed" in fixed.hyperparameters
         assert "too small" in fixed.hyperparameters
@@ -269,9 +269,9 @@ class TestPrepared:
     def test_is_refitting(self, runs_data, score):
         Recorded.calls.clear()
         X, y, runs = runs_data
-        options = {"score": score, "n_permutations": 12, "stop_after": None}
+        options = {"score": score, "n_permutations": 5, "stop_after": None}
         reused = permutation_test(Recorded(), X, y, runs, **options)
-        assert Recorded.calls == {"prepare": 1, "prepared fit": 13 * 6}
+        assert Recorded.calls == {"prepare": 1, "prepared fit": 6 * 6}
         plain = permutation_test(GaussianNB(), X, y, runs, **options)
         assert reused.observed == plain.observed
         np.testing.assert_array_equal(reused.null, plain.null)

@@ -189,7 +189,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("stop_after", [None, 2])
 def test_a_permutation_test_goes_on(data, tmp_path, stop_after):
-    options = {"n_permutations": 30, "stop_after": stop_after}
+    options = {"n_permutations": 12, "stop_after": stop_after}
     whole = permutation_test(Counted(), *data, **options)
     needed = Counted.fits
     _, again = stopped_and_resumed(data, tmp_path, 6 * 4 + 1, **options)
@@ -222,7 +222,7 @@ def test_the_rule_that_stops_does_not_change_what_is_kept(data, tmp_path):
 
 def test_another_permutation_test_starts_anew(data, tmp_path):
     X, y, runs = data
-    permutation_test(Counted(), *data, n_permutations=5, folder=tmp_path)
+    permutation_test(Counted(), *data, n_permutations=2, folder=tmp_path)
     changed = [
         (Counted(C=2.0), X, y, {}),
         (Counted(), X + 1e-9, y, {}),
@@ -235,8 +235,8 @@ def test_another_permutation_test_starts_anew(data, tmp_path):
         (Counted(), X, y, {"cv": FewShotSplit(2, n_repeats=6, random_state=3)}),
     ]
     for number, (estimator, A, labels, options) in enumerate(changed):
-        permutation_test(estimator, A, labels, runs, n_permutations=5, folder=tmp_path, **options)
-        assert count_finished(tmp_path) == {"relabellings": 6 * (number + 2)}
+        permutation_test(estimator, A, labels, runs, n_permutations=2, folder=tmp_path, **options)
+        assert count_finished(tmp_path) == {"relabellings": 3 * (number + 2)}
 
 
 def test_folds_of_a_generator_serve_every_relabelling(data):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, LeaveOneGroupOut
@@ -136,10 +137,10 @@ class TestCovariates:
         X = rng.normal(size=(36, 30))
         age = rng.normal(size=36)
         target = stats.f.isf(0.03, 1, 34)
-        apart = np.linspace(0, 2, 2000)
-        F = [stats.f_oneway((age + d * Y)[Y == 0], (age + d * Y)[Y == 1])[0] for d in apart]
-        age = age + apart[int(np.argmax(np.array(F) > target))] * Y
-        assert stats.f_oneway(age[Y == 0], age[Y == 1])[1] == pytest.approx(0.03, abs=0.002)
+        age = age - np.where(Y, age[Y == 1].mean(), age[Y == 0].mean())
+        apart = brentq(lambda d: stats.f_oneway(age[Y == 0], age[Y == 1] + d)[0] - target, 0.01, 2)
+        age = age + (apart + 1e-6) * Y
+        assert stats.f_oneway(age[Y == 0], age[Y == 1])[1] == pytest.approx(0.03, abs=1e-4)
         assert outcomes(X, variables={"age": age})["labels-confounded"] == "found"
         others = {f"v{k}": rng.permutation(np.linspace(0, 1, 36)) for k in range(4)}
         found = outcomes(X, variables={"age": age} | others)

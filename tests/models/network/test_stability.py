@@ -34,7 +34,7 @@ def study(n, n_classes, n_noise, density, seed):
     return X[:, order], y
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     n=st.integers(3, 24),
     n_classes=st.integers(2, 4),
@@ -50,7 +50,7 @@ def test_jackknife_equals_naive_searches(oracle, n, n_classes, density, alpha, l
         assert list(found) == oracle.search(X, y, n_classes, alpha, limit, rows)[0]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     n=st.sampled_from([63, 64, 65, 90, 119, 130]),
     n_classes=st.integers(2, 4),

@@ -83,7 +83,10 @@ def presort(X: NDArray, n_thresholds: int | None = None) -> Presorted:
     n_tiles = -(-n_features // LANES)
     order = np.empty((n_tiles, n, LANES), dtype=np.min_scalar_type(n - 1))
     distinct = np.zeros((n_tiles, n), dtype=np.uint8)
-    launch(_sort_tiles, n * X.size // 2, X, order, distinct, n <= COUNT_LIMIT)
+    # Read-only, as arrays are in workers: one compiled form serves both.
+    read = X.view()
+    read.flags.writeable = False
+    launch(_sort_tiles, n * X.size // 2, read, order, distinct, n <= COUNT_LIMIT)
     candidates = _chosen(distinct, n_thresholds)
     return Presorted(order, distinct, candidates, X, np.arange(n), n_thresholds)
 
