@@ -69,6 +69,7 @@ def test_runs_with_events_leave_one_run_out(run, runs, mask, tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "face against house" in result.output
+    assert "No interval where there is a dash: fewer than 5 independent groups." in result.output
     assert str(out / "report.html") in result.output.replace("\n", "")
     found = Result.from_json(out / "result.json")
     assert len(found.scores) == 4

@@ -46,7 +46,10 @@ def test_a_rare_class_is_decided_for_more_rarely():
 
 def test_intervals_only_where_scans_stand_for_themselves():
     assert decided(study())["clinic"][0]["interval"] != "-"
-    assert decided(study(np.repeat(np.arange(10), 4)))["clinic"][0]["interval"] == "-"
+    grouped = decided(study(np.repeat(np.arange(10), 4)))
+    assert grouped["clinic"][0]["interval"] == "-"
+    assert "not independent" in grouped["clinic_note"]
+    assert decided(study())["clinic_note"] == ""
 
 
 def test_an_empty_side_is_told_by_a_dash():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from voxprior import VoxelSpace
-from voxprior.report.colors import colors_of
+from voxprior.report.colors import colors_of, painted
 from voxprior.report.maps import draw_maps, place_name
 from voxprior.report.slices import choose_slices
 
@@ -78,7 +78,11 @@ def test_colours_follow_the_values():
     assert (both.norm.vmin, both.norm.vmax) == (-3, 3)
     assert colors_of(np.array([0.0, 0.4, 3.1])).norm.vmin == 0
     assert colors_of(np.array([9.9, 10.05])).norm.vmin == 9.9
-    assert colors_of(np.array([-2.5, -1.0])).norm.vmax == 0
+    below = colors_of(np.array([-2.5, -1.0]))
+    assert below.norm.vmax == 0
+    for values in ([-2.5, -1.0], [-3.0, 0.0], [-2.0, -2.0]):  # blue, as beside values above zero
+        red, _, blue, _ = painted(np.array(values), colors_of(np.array(values)))[0]
+        assert blue > red
     assert colors_of(np.array([0.0, 2, 4])).ticks == [2, 3, 4]
     for unusual in (np.zeros(3), np.full(3, np.nan), np.full(3, -2.5), np.full(3, 0.5)):
         found = colors_of(unusual)

@@ -139,6 +139,9 @@ def _show(found: dict[str, Any], page: Path) -> None:
         shown = (decimals(score["value"]), limits, decimals(score["chance"]))
         table.add_row(name.replace("_", " "), *shown)
     console.print(table)
+    unknown = [one["interval"] for one in found["scores"].values() if one["low"] is None]
+    for reason in dict.fromkeys(unknown):
+        console.print(f"No interval where there is a dash: {reason}.")
     if "map" in found:
         console.print(found["map"]["headline"])
     if found["headline"]["detail"]:

@@ -189,7 +189,7 @@ def summary_of(result: Result) -> dict[str, Any]:
             "value": one.estimate,
             "low": one.low,
             "high": one.high,
-            "interval": one.method,
+            "interval": one.reason if one.method == "none" else one.method,
             "chance": chance_level(result, name),
         }
         for name, one in found.items()

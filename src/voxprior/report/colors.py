@@ -3,7 +3,7 @@
 | values | colours |
 |---|---|
 | of both signs | red and blue around zero |
-| of one sign | light to dark, from zero where the map comes near it |
+| of one sign | light to dark red, or blue below zero, from zero where the map comes near it |
 | few whole numbers, none below zero | one colour per number |
 | zero, where no value is below | what lies below the map |
 """
@@ -18,7 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap, Normalize
 
-BOTH_SIGNS, ONE_SIGN = "RdBu_r", "YlOrRd"
+BOTH_SIGNS, ONE_SIGN, BELOW_ZERO = "RdBu_r", "YlOrRd", "Blues_r"
 # Whole numbers up to this are counted by colour; above, a scale is easier to read.
 MOST_NUMBERS = 10
 # A map whose values differ by less than this share says no more than one number does.
@@ -59,11 +59,12 @@ def colors_of(values: np.ndarray) -> Colors:
         shades = matplotlib.colormaps[ONE_SIGN](np.linspace(1, 0.35, len(steps))[::-1])
         bounds = np.append(steps, high + 1) - 0.5
         return Colors(ListedColormap(shades), BoundaryNorm(bounds, len(steps)), list(steps))
-    if low == high:
-        return Colors(ONE_SIGN, Normalize(min(low, 0.0), max(high, 0.0)))
+    if low == high >= 0:
+        return Colors(ONE_SIGN, Normalize(0.0, high))
     if high > 0:  # a narrow range far from zero would be one colour if drawn from zero
         return Colors(ONE_SIGN, Normalize(low if low > high / 2 else 0.0, high))
-    return Colors(f"{ONE_SIGN}_r", Normalize(low, high if high < low / 2 else 0.0))
+    # As in maps of both signs: what is below zero must not look like what is above.
+    return Colors(BELOW_ZERO, Normalize(low, high if low < high < low / 2 else 0.0))
 
 
 def is_uniform(values: np.ndarray) -> bool:

@@ -25,6 +25,10 @@ from voxprior.validation import Result
 from voxprior.validation.intervals import beta_binomial
 
 UNDECIDED = "undecided"
+DEPENDENT = (
+    "Sensitivity and specificity have no interval, because scans of one group, or repeats of one "
+    "scan, are not independent of each other."
+)
 
 
 def scans_once(result: Result) -> Scans:
@@ -105,6 +109,7 @@ def decided(
         "confusion": [*rows, {"decision": UNDECIDED, "counts": [0] * len(labels)}],
         "positive": chosen,
         "clinic": None if chosen is None else clinic(table, chosen, used_at, _alone(result)),
+        "clinic_note": "" if _alone(result) else DEPENDENT,
     }
 
 

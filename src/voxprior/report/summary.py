@@ -117,7 +117,7 @@ def summarize(
         "guide": guide(without=("local",) if where else ("local", "tested")),
         "about_findings": about_findings(shown["findings"]),
         "classes": [], "priors": [], "probabilities": [], "truth": [], "confusion": [],
-        "positive": None, "prevalence": [], "clinic": None,
+        "positive": None, "prevalence": [], "clinic": None, "clinic_note": "",
         "figures": list(figures), "pictures": list(pictures),
         "stage": stage, "viewers": list(viewers),
     }  # fmt: skip
