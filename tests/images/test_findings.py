@@ -9,7 +9,12 @@ import pytest
 
 from voxprior import Decoder
 from voxprior.images import load_differences, load_maps, load_runs
-from voxprior.images.findings import repetition_findings, scan_findings, scan_scale
+from voxprior.images.findings import (
+    repetition_findings,
+    scan_findings,
+    scan_scale,
+    warn_constant_voxels,
+)
 from voxprior.images.trials import Event, repeated_events
 
 SHAPE = (5, 4, 3)
@@ -244,3 +249,12 @@ class TestPrediction:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             decoder.predict(maps[0])
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 5])
+def test_constant_voxels_are_those_equal_in_all_rows(n_rows):
+    rows = np.random.default_rng(0).integers(0, 2, size=(n_rows, 200)).astype("f4")
+    rows[:, 3], rows[0, 4] = 7.0, np.nan
+    with pytest.warns(UserWarning, match="are constant"):
+        found = warn_constant_voxels(rows, "rows")
+    assert (found == (rows == rows[0]).all(axis=0)).all()

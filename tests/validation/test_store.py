@@ -14,9 +14,10 @@ from voxprior.validation import (
     cross_validate,
     learning_curve,
     permutation_test,
+    store,
 )
 from voxprior.validation.folds import FoldOutcome
-from voxprior.validation.store import TaskStore, count_finished
+from voxprior.validation.store import TaskStore, count_finished, settings_digest
 
 
 class Counted(ClassifierMixin, BaseEstimator):
@@ -260,3 +261,17 @@ def test_a_learning_curve_goes_on(data, tmp_path):
     assert Counted.fits == 8
     assert again.complete
     assert all(again.results[point].equals(whole.results[point]) for point in whole.results)
+
+
+def test_large_scans_are_told_apart_by_any_value_type_or_shape(monkeypatch):
+    monkeypatch.setattr(store, "LARGE", 100)
+    X = np.random.default_rng(0).normal(size=(6, 20)).astype("f4")
+
+    def digest(scans):
+        return settings_digest([], [scans], [], {})
+
+    changed = X.copy()
+    changed[3, 7] = np.nextafter(changed[3, 7], np.float32(9))
+    others = [changed, X.astype("f8"), X.reshape(12, 10), X[::-1], X.view("i4")]
+    assert len({digest(X), *map(digest, others)}) == 6
+    assert digest(X) == digest(X.copy()) == digest(np.asfortranarray(X))

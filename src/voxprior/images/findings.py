@@ -230,11 +230,18 @@ def refuse_most(lost: np.ndarray, usable: np.ndarray, parts: FiniteParts) -> Non
     )
 
 
+def _never_change(part: np.ndarray) -> np.ndarray:
+    """Mark the voxels that are the same in all rows; most differ in two already."""
+    same = part[0] == part[-1]
+    same[same] = (part[:, same] == part[0, same]).all(axis=0)
+    return same
+
+
 def warn_constant_voxels(rows: np.ndarray, name: str) -> np.ndarray:
     """Mark the voxels that never change over these rows, and warn if there are any."""
     blocks = voxel_blocks(*rows.shape) if isinstance(rows, BlockedScans) else [slice(None)]
     parts = (rows[:, block] for block in blocks)
-    constant = np.concatenate([(part == part[0]).all(axis=0) for part in parts])
+    constant = np.concatenate([_never_change(part) for part in parts])
     if constant.any():
         warnings.warn(
             InputWarning(

@@ -17,16 +17,20 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 
 from voxprior import __version__
 from voxprior.blocks import BlockedScans
 from voxprior.validation.result import plain, write_whole
 
 SUFFIX = ".journal"
+# Bytes of an array above which threads are worth their start.
+LARGE = 10**7
 
 
 def settings_digest(estimators, arrays, folds, settings: dict[str, Any]) -> str:
@@ -46,11 +50,26 @@ def settings_digest(estimators, arrays, folds, settings: dict[str, Any]) -> str:
         __version__,
         *(f"{type(one).__module__}.{type(one).__qualname__}" for one in estimators),
         joblib.hash([one.get_params(deep=True) for one in estimators]),
-        joblib.hash([one.digest() if isinstance(one, BlockedScans) else one for one in arrays]),
+        joblib.hash([_fingerprint(one) for one in arrays]),
         joblib.hash(folds),
         json.dumps(plain(settings), sort_keys=True),
     ]
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:20]
+
+
+def _fingerprint(values: Any) -> Any:
+    """What stands for an array in a digest: itself, or the digests of its rows where it is large.
+
+    Rows are read by a thread per core, which takes a small part of what hashing them in one does.
+    """
+    if isinstance(values, BlockedScans):
+        return values.digest()
+    large = type(values) is np.ndarray and values.ndim == 2 and values.nbytes > LARGE
+    if not large or values.dtype.hasobject:
+        return values
+    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        rows = list(pool.map(lambda row: hashlib.sha256(row.tobytes()).digest(), values))
+    return [values.shape, str(values.dtype), rows]
 
 
 class TaskStore:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from voxprior.errors import InputError, option
-from voxprior.images.findings import scan_findings, scan_scale
+from voxprior.images.findings import scan_findings
 from voxprior.validation.audit.duplicates import duplicate_images, image_keys, near_duplicate
 from voxprior.validation.audit.estimators import groups_ignored, own_prior
 from voxprior.validation.audit.finding import (
@@ -92,7 +92,7 @@ def _scan_check(name: str) -> Callable[[AuditedScans], Answer]:
         voxels = scans.voxels
         if isinstance(voxels, NotChecked):
             return voxels
-        found = scan_findings(map(scan_scale, voxels), scans.names)
+        found = scan_findings(scans.scales, scans.names)
         return [message for one, message in found if one == name]
 
     return look

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
 from voxprior.blocks import first_columns
-from voxprior.images.findings import FEWEST_VOXELS
+from voxprior.images.findings import FEWEST_VOXELS, scan_scales
 from voxprior.validation.audit.finding import NotChecked
 
 # Whole-brain data are judged by this many voxels, evenly spaced: a leak shows in all of them.
@@ -74,6 +74,11 @@ class AuditedScans:
         if not isinstance(matrix, NotChecked) and matrix.shape[1] < FEWEST_VOXELS:
             return FEW_VOXELS
         return matrix
+
+    @cached_property
+    def scales(self) -> list[float]:
+        """`scan_scale` of every scan, where there are voxels."""
+        return [] if isinstance(self.voxels, NotChecked) else scan_scales(self.voxels)
 
     @cached_property
     def sampled(self) -> np.ndarray | NotChecked:
