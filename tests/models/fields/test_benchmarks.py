@@ -1,5 +1,8 @@
 """The benchmarks of the family run, in their short form, and say what they should."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from benchmarks.speed import fields as speed
 
@@ -10,6 +13,12 @@ from voxprior.papers.frame import reproduce
 def test_published_numbers():
     assert arms.printed_value("Fig 3.4", "plain") == 0.59
     assert arms.printed_value("Fig 3.6", "adapted") == 0.77
+
+
+def test_effective_connections_count_equal_ones_whatever_their_scale():
+    coef = np.zeros((2, 6, 6))
+    coef[0, :, :3], coef[1, :, :5] = -0.001, 7.0
+    assert arms.effective_connections(SimpleNamespace(coef_=coef)) == pytest.approx(4.0)
 
 
 @pytest.mark.slow
