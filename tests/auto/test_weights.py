@@ -1,5 +1,7 @@
 """One posterior over members and weights of scores."""
 
+import warnings
+
 import numpy as np
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax, logsumexp
@@ -98,3 +100,16 @@ def test_scores_beyond_all_numbers_get_no_weight():
     posterior = posterior_of(scores, [DISCRIMINANT, NOTHING], mass, codes, EVEN, np.array([1]))
     assert_allclose(posterior[0], 0)
     assert_allclose(posterior[1], 1)
+
+
+def test_odds_whose_sum_is_beyond_all_numbers_are_no_warning():
+    """Three classes: odds that are numbers, and a sum of two of them that is not."""
+    largest = np.log(np.finfo(float).max) - 0.1
+    scores = np.array([[[0.0, 1.0, 1.0]]]) * largest / np.exp(DISCRIMINANT.log_weight).max()
+    even = np.log(np.full((1, 3), 1 / 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = posterior_of(
+            [scores], [DISCRIMINANT], np.ones(1), np.array([[0]]), even, np.array([1])
+        )
+    assert_allclose(made[0].sum(), 1)

@@ -110,8 +110,8 @@ def _mean_log_probability(
     for start in range(0, member.shape[1], width):
         part = slice(start, start + width)
         with np.errstate(over="ignore"):  # odds beyond all numbers: the weight gets no mass
-            odds = np.exp(ahead[:, part] + weights[:, None, None, None] * gap[:, part])
-        found[:, part] = -np.log1p(odds.sum(axis=3)).mean(axis=1)
+            odds = np.exp(ahead[:, part] + weights[:, None, None, None] * gap[:, part]).sum(axis=3)
+        found[:, part] = -np.log1p(odds).mean(axis=1)
     return found
 
 
