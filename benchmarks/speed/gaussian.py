@@ -3,10 +3,14 @@
 ``python -m benchmarks.speed.gaussian [--quick]`` writes ``gaussian.md``. Every contender fits the
 same float32 scans with its hyper-parameters optimised and predicts fresh scans; times are whole-fit
 times, kernel included. A peer that is not installed is left out and the table says so.
+``--growth`` measures only how fits of the package grow with scans and classes, `auto` among them,
+and renews that table.
 """
 
 import argparse
 import os
+import time
+import tracemalloc
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -20,9 +24,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 
-from voxprior import GPClassifier, GPRegressor, RVMClassifier, RVMRegressor
+from voxprior import AutoClassifier, GPClassifier, GPRegressor, RVMClassifier, RVMRegressor
 from voxprior.papers.measure import Measured, measure
-from voxprior.papers.tables import machine, save
+from voxprior.papers.tables import machine, markdown, renew, save
 
 HERE = Path(__file__).parent
 LONG = 10.0
@@ -202,12 +206,80 @@ def races(n: int, p: int, quick: bool, repeats: int) -> dict[str, list[dict]]:
     return sections
 
 
+GROWTH = "Growth with scans and classes"
+# Processor seconds that a size may be expected to take.
+PATIENCE = 30.0
+GROWING: dict[str, tuple[Callable[[], Any], str]] = {
+    "GPClassifier()": (GPClassifier, "y"),
+    "AutoClassifier()": (AutoClassifier, "y"),
+    "RVMClassifier()": (RVMClassifier, "y"),
+    "RVMRegressor()": (RVMRegressor, "t"),
+}
+
+
+def growth(quick: bool) -> str:
+    """A row per model and size, with the exponent from the size before, on one thread."""
+    numbers, p = ([20, 40], 500) if quick else ([200, 400, 800, 1600, 2000], 5000)
+    sizes = [(n, 2) for n in numbers] + [(numbers[0], C) for C in (2, 4, 8)]
+    rows = []
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, (make, target) in GROWING.items():
+            before: tuple[int, int, float] | None = None
+            # Numbers have no classes.
+            for n, C in sizes if target == "y" else sizes[: len(numbers)]:
+                if before is not None and before[2] * (n / before[0]) ** 3 > PATIENCE:
+                    continue
+                data = scans(n, p, C)
+                X, y = data["X_train"], data[f"{target}_train"]
+                spent = min(_processor_seconds(make, X, y) for _ in range(2 if n < 1000 else 1))
+                row = {"model": name, "scans": n, "classes": C, "CPU s": spent, "exponent": None}
+                if before is not None and (n > before[0] or before[1] < C):
+                    larger = n / before[0] if n > before[0] else C / before[1]
+                    row["exponent"] = float(np.log(spent / before[2]) / np.log(larger))
+                before = (n, C, spent)
+                # Few voxels, whose blocks would else be most of the memory.
+                peak = _peak(make, X[:, :50], y) if n == numbers[1] else None
+                rows.append(row | {"matrices at peak": peak})
+                print(rows[-1], flush=True)
+    note = (
+        f"One fit on {p:,} voxels, float32, with default parameters: relevance vectors with what "
+        "they hold out, ten fits more. Processor time of one thread on a busy machine, the better "
+        "of two below 1,000 scans. The exponent is that from the row before, in scans or in "
+        "classes; sizes that by the cube would take over 30 s are left out. Peak memory, as Python "
+        "allocates it for few voxels, is counted in matrices of scans x scans in double precision. "
+        f"{machine()}."
+    )
+    return f"{note}\n\n{markdown(rows)}"
+
+
+def _processor_seconds(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> float:
+    began = time.process_time()
+    make().fit(X, y)
+    return time.process_time() - began
+
+
+def _peak(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> float:
+    """Peak memory of a fit beyond the scans, in matrices of scans x scans."""
+    tracemalloc.start()
+    make().fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / (8.0 * len(X) ** 2)
+
+
 def main(argv: list[str] | None = None) -> dict[str, list[dict]]:
     """Write and return the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small size, for a smoke test")
     parser.add_argument("--output", type=Path, default=HERE / "gaussian.md")
+    parser.add_argument("--growth", action="store_true", help="only how fits grow")
     options = parser.parse_args(argv)
+    if options.growth:
+        text = growth(options.quick)
+        if not options.quick:
+            renew(options.output, GROWTH, text)
+        return {}
     sizes, p = ([20], 500) if options.quick else ([100, 400], 80_000)
     repeats = 1 if options.quick else 5
     sections: dict[str, list[dict]] = {}
@@ -223,7 +295,8 @@ def main(argv: list[str] | None = None) -> dict[str, list[dict]]:
         + (f" Not installed, left out: {', '.join(missing)}." if missing else "")
         + " sklearn-rvm's classifier is left out: it needs minutes for 100 scans."
     )
-    save(options.output, "Speed: Gaussian processes and relevance vectors", sections, note)
+    text = {GROWTH: growth(options.quick)}
+    save(options.output, "Speed: Gaussian processes and relevance vectors", sections | text, note)
     return sections
 
 

@@ -23,7 +23,7 @@ from voxprior.models.network.score import best_voxel, class_cells, gains
 from voxprior.models.network.stability import leave_one_out_paths
 from voxprior.models.network.tree import Rules, beliefs_of, latent_states, learn_tree, search
 from voxprior.papers.measure import measure
-from voxprior.papers.tables import machine, markdown, save
+from voxprior.papers.tables import machine, markdown, renew, save
 from voxprior.simulate import latent_clusters
 
 CONTINUOUS = "Continuous maps"
@@ -192,12 +192,6 @@ def continuous(n: int, n_voxels: int, repeats: int) -> list[dict[str, object]]:
     return rows
 
 
-def renew(path: Path, heading: str, body: str) -> None:
-    """Put a section into a page in place of the one of the same heading, which is its last."""
-    kept = path.read_text().split(f"## {heading}")[0]
-    path.write_text(f"{kept}## {heading}\n\n{body}\n")
-
-
 def continuous_maps(quick: bool, repeats: int) -> str:
     """The section on continuous maps."""
     n, n_voxels = (60, 5000) if quick else (400, 180_000)
@@ -227,7 +221,6 @@ def main(argv: list[str] | None = None) -> None:
     page = Path(__file__).with_suffix(".md")
     if options.continuous:
         body = continuous_maps(options.quick, options.repeats)
-        print(body)
         if not options.quick:
             renew(page, CONTINUOUS, body)
         return

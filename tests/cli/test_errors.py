@@ -17,6 +17,7 @@ from voxprior.cli.errors import fault, one_line, reported
 from voxprior.cli.words import flags_of, speaking_of
 from voxprior.decoder.experiment import Experiment
 from voxprior.errors import InputError, InputWarning, option
+from voxprior.models import growth
 from voxprior.validation import AuditError, Finding, audit
 from voxprior.validation.audit import heed
 
@@ -234,3 +235,23 @@ def test_a_log_of_another_user_stays(here):
     os.symlink(here / "elsewhere", here / "voxprior-error-x.log")
     invoke(raising(KeyError("x")))
     assert not (here / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "less"),
+    [
+        ("gp", "GPClassifier", "or the model auto, take less"),
+        ("auto", "AutoClassifier", "or the model sharing, take less"),
+        ("network", "InverseTreeClassifier", "or --set doubt=None or the model sharing, take less"),
+    ],
+)
+def test_a_long_fit_is_told_before_it_starts(
+    run, study, tmp_path, bare_report, monkeypatch, model, name, less
+):
+    monkeypatch.setattr(growth, "LONG", 0.0)
+    result = run("decode", *study, "--model", model, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.output.splitlines() if f"{name} takes about" in line][:1]
+    assert line.startswith("warning: ")
+    assert "on one core" in line
+    assert less in line

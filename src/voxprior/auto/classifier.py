@@ -35,6 +35,7 @@ from voxprior.auto.weights import (
 )
 from voxprior.auto.words import decisions
 from voxprior.models.base import VoxelClassifier
+from voxprior.models.growth import AUTO, cubic, tell_if_long
 from voxprior.space import VoxelSpace
 
 
@@ -261,6 +262,7 @@ class AutoClassifier(VoxelClassifier):
 
     def _learn(self, X, codes, groups, views: Views) -> AutoClassifier:
         n_classes = len(self.classes_)
+        tell_if_long(self, cubic(AUTO, len(codes)), len(codes), less="the model sharing")
         design = design_of(codes, n_classes, groups, views.centered)
         self.class_prior_ = np.bincount(codes, minlength=n_classes) / len(codes)
         self.n_effective_ = design.n_effective

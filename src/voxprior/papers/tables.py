@@ -48,3 +48,11 @@ def save(
     if path is not None:
         path.write_text(text)
     print(text)
+
+
+def renew(path: Path, heading: str, body: Sequence[Mapping[str, object]] | str) -> None:
+    """Put a section at the end of a page, in place of the one of the same heading there."""
+    kept = path.read_text().split(f"## {heading}\n")[0].rstrip("\n")
+    text = f"## {heading}\n\n{body if isinstance(body, str) else markdown(body)}\n"
+    path.write_text(f"{kept}\n\n{text}")
+    print(text)

@@ -16,7 +16,6 @@ from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
 from voxprior.models.gaussian.base import GaussianProcess
 from voxprior.models.gaussian.batch import STEPS, ManyProcesses, fit_processes
 from voxprior.models.gaussian.class_processes import ClassProcesses
-from voxprior.models.gaussian.growth import GP_CLASSES, tell_if_long
 from voxprior.models.gaussian.laplace import (
     BinaryPosterior,
     SoftmaxPosterior,
@@ -26,6 +25,7 @@ from voxprior.models.gaussian.laplace import (
     softmax_moments,
 )
 from voxprior.models.gaussian.left_out import powered
+from voxprior.models.growth import GP_CLASSES, cubic, tell_if_long
 
 
 class GPClassifier(ClassProcesses):
@@ -246,7 +246,7 @@ class GPClassifier(ClassProcesses):
         X, codes = self._read(X, reset=True), self._encode(y)
         check_consistent_length(X, codes)
         self._check_kernel_classes()
-        tell_if_long(self, GP_CLASSES, len(codes), len(self.classes_))
+        tell_if_long(self, cubic(GP_CLASSES, len(codes), len(self.classes_)), len(codes))
         groups = self._group_labels(groups, len(codes))
         self.likelihood_, self.inference_ = self._model(len(self.classes_))
         self.codes_ = codes

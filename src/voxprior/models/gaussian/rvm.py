@@ -20,12 +20,12 @@ from voxprior.models.doubt import (
     refit_without,
 )
 from voxprior.models.gaussian.base import against_rest
-from voxprior.models.gaussian.growth import RVM_CLASSES, RVM_NUMBERS, tell_if_long
 from voxprior.models.gaussian.laplace import SoftmaxPosterior, softmax_laplace, softmax_moments
 from voxprior.models.gaussian.prediction import average_softmax, choose_rule, class_probabilities
 from voxprior.models.gaussian.regression import noise_of_residuals
 from voxprior.models.gaussian.relevance import RelevanceVectorMachine
 from voxprior.models.gaussian.rvm_em import GaussianTargets, LogisticTargets, SoftmaxTargets
+from voxprior.models.growth import RVM_CLASSES, RVM_NUMBERS, cubic, tell_if_long
 
 # With fewer scans the fits without one of them have two or none: they cannot tell noise.
 FEWEST_HELD_OUT = 4
@@ -162,7 +162,9 @@ class RVMClassifier(VoxelClassifier, RelevanceVectorMachine):
         beta = check_beta(self.doubt)
         X, codes = self._read(X, reset=True), self._encode(y)
         check_consistent_length(X, codes)
-        tell_if_long(self, RVM_CLASSES, len(codes), len(self.classes_))
+        fits = 1 if beta is None else MOST_FOLDS + 1
+        expected = cubic(RVM_CLASSES * fits / (MOST_FOLDS + 1), len(codes), len(self.classes_))
+        tell_if_long(self, expected, len(codes))
         self._fit_weights(X, codes)
         self.doubt_ = None if beta is None else learn_doubt(self, X, codes, beta)._asdict()
         return self
@@ -291,7 +293,8 @@ class RVMRegressor(VoxelRegressor, RelevanceVectorMachine):
         """Find the weights of samples or voxels."""
         X, y = self._read(X, reset=True), self._targets(y)
         check_consistent_length(X, y)
-        tell_if_long(self, RVM_NUMBERS, len(y))
+        fits = 1 if self.intervals == "evidence" else MOST_FOLDS + 1
+        tell_if_long(self, cubic(RVM_NUMBERS * fits / (MOST_FOLDS + 1), len(y)), len(y))
         # The column of ones has a prior of its own; removing the mean keeps it near zero.
         self.y_mean_ = float(y.mean())
         basis = self._basis(X)

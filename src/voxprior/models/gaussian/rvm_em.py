@@ -105,6 +105,12 @@ class Basis:
             out[block] = np.einsum("ij,ij->j", part, moved)
         return out
 
+    def product(self) -> np.ndarray:
+        """ΦΦᵀ without the bias; a kernel matrix is read in place."""
+        if self.means is None and isinstance(self.X, np.ndarray) and self.X.dtype == np.float64:
+            return self.X @ self.X.T
+        return self.covariance(np.append(np.ones(self.X.shape[1]), np.zeros(int(self.bias))))
+
     def covariance(self, v: np.ndarray) -> np.ndarray:
         """Φ diag(v) Φᵀ, reading only columns with v > 0."""
         used = np.flatnonzero(v)

@@ -63,7 +63,7 @@ class TiedEvidence:
 
     def __init__(self, basis: Basis, targets: Targets):
         self.targets = targets
-        self.product = basis.covariance(tied_variances(basis, 1.0, 0.0))
+        self.product = basis.product()
         self._latent: np.ndarray | None = None
         if isinstance(targets, GaussianTargets):
             values, U = eigh(self.product)

@@ -12,8 +12,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior.algebra import floored_log
+from voxprior.errors import option
 from voxprior.models.base import class_prior
-from voxprior.models.doubt import Doubt, check_beta, doubted, learn_doubt
+from voxprior.models.doubt import MOST_FOLDS, Doubt, check_beta, doubted, learn_doubt
+from voxprior.models.growth import NETWORK, tell_if_long
 from voxprior.models.network.batch import TreesInBatch
 from voxprior.models.network.bits import above, learn_cut
 from voxprior.models.network.chance import GainTest, permutation_null
@@ -34,6 +36,8 @@ COUNT = Interval(Integral, 0, None, closed="left")
 FRACTION = Interval(Real, 0, 1, closed="neither")
 # Prior of having found something, where the network passed its test, and where it failed.
 GATE = ((2.0, 1.0), (1.0, 3.0))
+# What takes less time than a network with doubt.
+LESS = f"{option('doubt', None)} or the model sharing"
 
 
 class InverseTreeClassifier(TreesInBatch):
@@ -267,6 +271,9 @@ class InverseTreeClassifier(TreesInBatch):
         given = self.doubt if self.doubt == "gated" else check_beta(self.doubt)
         X, codes = self._training_scans(X, y)
         K = len(self.classes_)
+        fits = 1 if given is None else MOST_FOLDS + 1
+        n, n_voxels = X.shape
+        tell_if_long(self, NETWORK * fits * n * n_voxels, n, n_voxels, less=LESS)
         self.class_prior_ = class_prior(None, np.bincount(codes))
         self.cut_ = learn_cut(X, codes, K, self.cut)
         words, binarize = cut_and_pack(X, self.cut_), self._binarizer(X)
