@@ -33,6 +33,14 @@ def test_quick_reproduction_of_faces_and_scans(data_folder):
     assert brain.haxby_figure(Run(quick=True)).figures
 
 
+def test_precision_is_compared_where_both_methods_reach():
+    flat, recalls = np.ones(len(digits.RECALLS)), digits.RECALLS
+    short = digits.Scores([], [], [], [np.where(recalls <= 0.5, 0.9, 0.0)], [0.5])
+    whole = digits.Scores([], [], [], [0.8 * flat], [1.0])
+    assert digits.ahead(short, whole) == pytest.approx([0.1])  # what lies beyond .5 plays no part
+    assert digits.ahead(whole, short) == pytest.approx([-0.1])
+
+
 def test_peaks_are_called_by_their_landmarks():
     space = VoxelSpace.grid((9, 9, 9), np.array(
         [[4, 0, 0, 24], [0, 4, 0, -71], [0, 0, 4, -28], [0, 0, 0, 1.0]]

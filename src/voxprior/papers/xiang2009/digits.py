@@ -116,6 +116,7 @@ class Scores(NamedTuple):
     by_size: list  # by β
     stages: list
     curves: list  # precision at RECALLS
+    reached: list  # recall of all pixels with a score
 
 
 def compare(setting: Setting, kind: str, run: Run) -> dict[str, Scores]:
@@ -140,10 +141,11 @@ def compare(setting: Setting, kind: str, run: Run) -> dict[str, Scores]:
 
 def keep(results, name, smoothing, truth, score, importance=None, stages=None) -> None:
     key = f"{name}, images smoothed" if smoothing else name
-    kept = results.setdefault(key, Scores([], [], [], []))
+    kept = results.setdefault(key, Scores([], [], [], [], []))
     kept.by_time.append(average_precision_score(truth, score))
     precision, recall, _ = precision_recall_curve(truth, score)
     kept.curves.append(np.interp(RECALLS, recall[::-1], precision[::-1]))
+    kept.reached.append(float(np.mean(score[truth] > 0)))
     if importance is not None:
         kept.by_size.append(average_precision_score(truth, importance))
         kept.stages.append(stages)
@@ -172,20 +174,22 @@ def experiment(size: str, setting: Setting, kind: str, run: Run) -> Part:
 
 DIFFERS = (
     "Printed: curves of 100 realisations each. No noise level is printed: ours leave something to "
-    "find. λ = 10 was chosen on other data (Haxby pairs and simulated blobs)."
+    "find. λ = 10 was chosen on other data (Haxby pairs and simulated blobs). Average precision "
+    "takes pixels that boosting never selects for one tie; the claims compare precision over the "
+    "recalls that both methods reach."
 )
 
 
 def claims(results: dict[str, Scores], what: str) -> list[Claim]:
     """What the paper says of Figure 5, paired over realisations."""
     ada, srb = (results[name] for name in PAPER)
-    best = max(IN_PAPER, key=lambda name: np.mean(results[name].by_time))
+    best = min(IN_PAPER, key=lambda name: np.mean(ahead(srb, results[name])))
     data = f"{len(srb.by_time)} realisations, {what}"
     found = [
-        Claim("SRB selects true pixels better than AdaBoost (average precision)",
-              paired(srb.by_time, ada.by_time), data, "Fig. 5"),
+        Claim("SRB selects true pixels better than AdaBoost (precision at the recalls of both)",
+              ahead(srb, ada), data, "Fig. 5"),
         Claim(f"SRB selects them best of all methods (here against the best other, {best})",
-              paired(srb.by_time, results[best].by_time), data, "text: the best pixel selection"),
+              ahead(srb, results[best]), data, "text: the best pixel selection"),
         *against_gaussian_methods(results, data),
         Claim("SRB loses no accuracy against AdaBoost (less than .01)",
               paired(_ends(srb), _ends(ada)), data, "text: no loss", above=-0.01),
@@ -200,13 +204,27 @@ def claims(results: dict[str, Scores], what: str) -> list[Claim]:
     return found
 
 
+def ahead(first: Scores, second: Scores) -> list[float]:
+    """Precision of the first less that of the second, over the recalls that both reach.
+
+    Boosting does not rank the pixels that it never selects. Beyond its last one there is nothing
+    to compare, and average precision, which takes them for one tie, would decide by them.
+    """
+    differences = []
+    for one, other, *ends in zip(first.curves, second.curves, first.reached, second.reached):
+        last = max(min(ends), RECALLS[1])
+        both = (RECALLS > 0) & (last >= RECALLS)
+        differences.append(float(np.mean((one - other)[both])))
+    return differences
+
+
 def against_gaussian_methods(results: dict[str, Scores], data: str) -> list[Claim]:
     """SRB against the methods whose assumption Gaussian noise meets."""
     srb, printed = results[PAPER[1]], "text: even when the noise is i.i.d. Gaussian"
     rivals = ("naive Bayes coefficients", "one principal component", "two principal components")
     return [
         Claim(f"SRB selects them better than {name}",
-              paired(srb.by_time, results[name].by_time), data, printed)
+              ahead(srb, results[name]), data, printed)
         for name in rivals
     ]  # fmt: skip
 
@@ -241,5 +259,10 @@ def curves(results: dict[str, Scores], what: str) -> Drawing:
     right.set(xlabel="iteration", ylabel="test accuracy")
     figure.suptitle(what)
     figure.legend(loc="outside right center", fontsize=8)  # colours are the same on both sides
-    caption = "Published: the same two curves, as far as can be told with other levels of noise."
-    return drawing(figure, caption)
+    return drawing(figure, CAPTION)
+
+
+CAPTION = (
+    "Published: the same two curves, as far as can be told with other levels of noise. Behind the "
+    "last pixel that boosting selects its curve is a straight line to the share of true pixels."
+)
