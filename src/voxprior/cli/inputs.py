@@ -23,27 +23,38 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     if is_packed(scans.images):
         return _only(read_packed(scans, preparation), names(trials.conditions))
     _check_one_source(scans)
-    images = paired(scans.images) if scans.surface else scans.images
-    settings = preparation.settings() | {"mask": scans.mask, "mesh": mesh(scans.surface)}
+    images = map_files(scans)
     if scans.labels is None:
         refuse(scans, "label", "key", "groups", "covariates", because="need --labels")
+        settings = preparation.settings() | {"mask": scans.mask, "mesh": mesh(scans.surface)}
         data = read_runs(images, scans.events, scans.volume_labels, trials, **settings)
     else:
         refuse(trials, "unit", "window", "delay", "confounds", because="are for runs")
-        data = load_maps(
-            images,
-            table=scans.labels,
-            label=label_column(scans),
-            key=scans.key,
-            groups=scans.groups,
-            covariates=names(scans.covariates) or None,
-            unmatched=scans.unmatched,
-            **settings,
-        )
+        scans = replace(scans, label=label_column(scans))
+        data = load_maps(images, **map_settings(scans), **preparation.settings())
         data = _only(data, names(trials.conditions))
     if data.dropped:
         say(f"warning: {len(data.dropped)} left out, the first: {data.dropped[0]}")
     return data
+
+
+def map_files(scans: Scans) -> list[Any]:
+    """Maps as they are read: files, or the two hemispheres of each."""
+    return paired(scans.images) if scans.surface else scans.images
+
+
+def map_settings(scans: Scans) -> dict[str, Any]:
+    """Keywords of `load_maps` and `pack_maps` that say what maps are of, and where."""
+    return {
+        "table": scans.labels,
+        "label": scans.label,
+        "key": scans.key,
+        "groups": scans.groups,
+        "covariates": names(scans.covariates) or None,
+        "unmatched": scans.unmatched,
+        "mask": scans.mask,
+        "mesh": mesh(scans.surface),
+    }
 
 
 def is_packed(images: list[str]) -> bool:
@@ -60,16 +71,7 @@ def read_packed(scans: Scans, preparation: Preparation) -> Dataset:
         refuse(scans, "key", because="need --labels")
     elif scans.label is None:
         scans = replace(scans, label=label_column(scans))
-    return load_maps(
-        scans.images,
-        table=scans.labels,
-        label=scans.label,
-        key=scans.key,
-        groups=scans.groups,
-        covariates=names(scans.covariates) or None,
-        unmatched=scans.unmatched,
-        **preparation.settings() | {"mask": scans.mask, "mesh": mesh(scans.surface)},
-    )
+    return load_maps(scans.images, **map_settings(scans), **preparation.settings())
 
 
 def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
@@ -81,17 +83,7 @@ def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
         return replace(read_packed(scans, preparation), y=None)
     if scans.labels is None:
         refuse(scans, "key", "groups", "covariates", because="need --labels")
-    return load_maps(
-        paired(scans.images) if scans.surface else scans.images,
-        table=scans.labels,
-        key=scans.key,
-        groups=scans.groups,
-        covariates=names(scans.covariates) or None,
-        unmatched=scans.unmatched,
-        mask=scans.mask,
-        mesh=mesh(scans.surface),
-        **preparation.settings(),
-    )
+    return load_maps(map_files(scans), **map_settings(scans), **preparation.settings())
 
 
 IMAGES = (".nii", ".nii.gz", ".img", ".mgh", ".mgz", ".gii")

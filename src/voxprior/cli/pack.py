@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from voxprior.cli.arguments import names
-from voxprior.cli.inputs import label_column, mesh, paired, refuse
+from voxprior.cli.inputs import label_column, map_files, map_settings, refuse
 from voxprior.cli.options import Json, Scans
 from voxprior.cli.terminal import versioned
 
@@ -45,17 +44,10 @@ def pack(
     out.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(out.with_name(f".{out.name}.lock"), out):
         pack_maps(
-            paired(scans.images) if scans.surface else scans.images,
+            map_files(scans),
             out,
-            table=scans.labels,
-            label=scans.label,
-            key=scans.key,
-            groups=scans.groups,
-            covariates=names(scans.covariates) or None,
-            unmatched=scans.unmatched,
+            **map_settings(scans),
             progress=lambda name, total: progress_bar(True, name, total),
-            mask=scans.mask,
-            mesh=mesh(scans.surface),
             smoothing_fwhm=smoothing,
             resample=resample,
         )
