@@ -5,14 +5,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from voxprior import Decoder
 from voxprior.cli.predict import _write
 
 
 @pytest.fixture
-def model(run, study, tmp_path, bare_report):
-    result = run("decode", *study, "--model", "logistic", "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    return tmp_path / "out" / "model.skops"
+def model(maps, tmp_path):
+    images = sorted(maps.glob("*.nii.gz"))
+    return Decoder("logistic").fit(images, ["ill", "well"] * 6).save(tmp_path / "model.skops")
 
 
 def predicted(run, *arguments):

@@ -224,7 +224,7 @@ def by_run(X, y, runs, **known):
 class TestRealData:
     """Nothing is found where nothing is wrong; that folds divide runs is."""
 
-    @pytest.mark.parametrize("kind", ["trials", "patterns"])
+    @pytest.mark.parametrize("kind", [pytest.param("trials", marks=pytest.mark.slow), "patterns"])
     def test_haxby_trials(self, data_folder, kind):
         content = np.load(data_folder("haxby_vt") / f"haxby_subj1_vt_{kind}.npz")
         X, y, runs = content["X"], content["y"], content["run"]
@@ -267,6 +267,7 @@ class TestRealData:
         divided = found(LOGISTIC, X, sex, folds=at_random, columns=columns)
         assert "'person' (" in divided["column-straddles"]
 
+    @pytest.mark.slow
     def test_digits(self, data_folder):
         for path in sorted(data_folder("optdigits").glob("*.npz")):
             content = np.load(path)
