@@ -285,3 +285,11 @@ def test_groups_are_requested_where_metadata_are_routed():
 
     with config_context(enable_metadata_routing=True):
         assert list(offer_groups(AutoClassifier(), np.arange(3))) == ["groups"]
+
+
+@pytest.mark.parametrize("space", [None, SPACE])
+def test_scans_that_do_not_differ_say_nothing(space):
+    """As residuals of as many covariates as there are scans are."""
+    model = AutoClassifier(space).fit(np.ones((6, 24)), ["a", "a", "b", "b", "a", "b"])
+    assert_allclose(model.predict_proba(np.ones((2, 24))), 0.5)
+    assert not model.voxel_maps()["weights"].any()

@@ -227,7 +227,8 @@ def lifted(view: str, rows: NDArray, voxels: Voxels) -> NDArray[np.float64]:
     rows *= voxels.scale
     S = voxels.smoother
     if view == "smooth" and S is not None:
-        for times in rows.reshape(len(rows), -1, S.shape[0]):
+        n_times = rows.shape[1] // S.shape[0]  # not -1: there may be no row at all
+        for times in rows.reshape(len(rows), n_times, S.shape[0]):
             times[:] = (S.T @ (S @ times.T)).T
     rows *= voxels.scale
     return rows
