@@ -35,10 +35,11 @@ def test_facts_are_data_and_tables_are_words(result):
 
 def test_the_paragraph_says_the_facts(result):
     facts = gather_facts(result, {"Preprocessing": {"smoothing": "none", "order": 0.1 + 0.2}})
+    facts["Preprocessing"]["decided from the scans"] = "Scans were not divided."
     text = methods_paragraph(result, facts, scores_of(result)[0])
     assert "We decoded 24 scans (<b>face</b>: 12, house: 12) from 4 runs or subjects" in text
     assert "each of 30 values" in text
-    assert "No spatial smoothing was applied. Order: 0.3." in text
+    assert "No spatial smoothing was applied. Order: 0.3. Scans were not divided. The" in text
     assert "leaving one run, subject or other group out" in text
     assert "(4 folds, seed 0)" in text
     assert "LeaveOneGroupOut" not in text

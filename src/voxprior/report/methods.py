@@ -155,6 +155,7 @@ STEPS = {
     "temporal cleaning": ("Runs were cleaned by {}.", "No temporal filter was applied."),
     "standardising": ("Values were standardised: {}.", "Values were not standardised."),
     "covariates": ("Covariates were removed (Snoek et al. 2019): {}.", ""),
+    "decided from the scans": ("{}", ""),  # whole sentences
 }
 
 
