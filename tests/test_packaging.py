@@ -9,7 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import jinja2
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -18,20 +17,19 @@ import voxprior
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+RECIPE = ROOT / "recipe" / "recipe.yaml"
 # Names that conda-forge has given otherwise: plots without a toolkit for windows.
 ON_CONDA = {"matplotlib": "matplotlib-base"}
 
 
 @pytest.fixture(scope="module")
 def recipe():
-    text = (ROOT / "recipe" / "meta.yaml").read_text("utf-8")
-    filled = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text)
-    return yaml.safe_load(filled.render(PYTHON="python"))
+    return yaml.safe_load(RECIPE.read_text("utf-8"))
 
 
 def test_versions_agree(recipe):
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    versions = [PROJECT["version"], recipe["package"]["version"], citation["version"]]
+    versions = [PROJECT["version"], recipe["context"]["version"], citation["version"]]
     assert {*map(str, versions)} == {voxprior.__version__}
 
 
@@ -48,7 +46,7 @@ def test_the_recipe_asks_for_what_the_package_asks_for(recipe):
 
 def test_the_recipe_builds_and_tests_what_there_is(recipe):
     scripts = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
-    assert recipe["build"]["entry_points"] == scripts
+    assert recipe["build"]["python"]["entry_points"] == scripts
     assert recipe["build"]["noarch"] == "python"
     assert (ROOT / recipe["about"]["license_file"]).is_file()
     assert recipe["about"]["license"] == PROJECT["license"]
@@ -61,7 +59,16 @@ def test_commands_of_the_recipe_exist(recipe):
     from voxprior.cli import app
 
     known = {*get_command(app).commands, "--version"}
-    assert {shlex.split(line)[1] for line in recipe["test"]["commands"]} <= known
+    _, commands = recipe["tests"]
+    assert {shlex.split(line)[1] for line in commands["script"]} <= known
+
+
+def test_the_recipe_is_one_that_conda_forge_can_build():
+    """Where its builder is installed (the extra ``dev``): keys, types and templates are right."""
+    rattler_build = pytest.importorskip("rattler_build")
+    found = rattler_build.Stage0Recipe.from_yaml(RECIPE.read_text("utf-8"))
+    (package,) = found.render(rattler_build.VariantConfig())
+    assert f"version='{voxprior.__version__}'" in repr(package)
 
 
 # ---------------------------------------------------------------- the container

@@ -6,7 +6,7 @@ once.
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where public names live; the estimators of the families come from the registry.
 _PUBLIC = {
