@@ -28,6 +28,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "docstrings",
     "katex",
+    "tour",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates"]
