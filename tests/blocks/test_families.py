@@ -51,6 +51,7 @@ CLASSIFIERS = {
     "network of medians": InverseTreeClassifier(SPACE, cut="median", doubt=None),
     "fields": RandomFieldClassifier(n_nodes=20),
     "fields by information": RandomFieldClassifier(n_nodes=20, ranking="mutual_information"),
+    "fields by sign": RandomFieldClassifier(None, ranking="signed_correlation", min_score=0.4),
     "scaled gp": make_pipeline(VoxelScaler(), GPClassifier()),
     "scaled fields": make_pipeline(VoxelScaler(), RandomFieldClassifier(n_nodes=20)),
 }
@@ -197,6 +198,13 @@ def test_what_reads_no_blocks_refuses_with_the_size(model, mapped):
         model.fit(blocked(mapped), Y)
     with max_memory(4 * TINY / 2):  # too large for four copies, but not for two
         assert model.fit(blocked(mapped), Y).predict(blocked(mapped)).shape == (24,)
+
+
+def test_boosting_refuses_before_anything_is_read(mapped, monkeypatch):
+    monkeypatch.setattr(BlockedScans, "_read", lambda *_: pytest.fail("scans were read"))
+    model = make_pipeline(VoxelScaler(), SpatialBoostingClassifier(SPACE))
+    with max_memory(TINY), pytest.raises(InputError, match=r"needs 0.0259 MB.*max_memory"):
+        cross_validate(model, mapped, Y, RUNS)
 
 
 REFUSING = [CLASSIFIERS[name] for name in ("gp", "sharing", "scaled gp")]

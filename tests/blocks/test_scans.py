@@ -99,6 +99,26 @@ def test_a_chunk_larger_than_the_limit_is_read_in_part(values, tmp_path):
     assert array.reads == [(40, 60)]
 
 
+def test_few_scans_are_read_without_holding_all(values, tmp_path):
+    array = counted(values, tmp_path, chunks=(9, 100))
+    with max_memory(500):
+        X = blocked(array).changed(Doubled())
+    with max_memory(64 * 9 * 4 * 20):
+        np.testing.assert_array_equal(X[[2, 5], 10:90], 2 * values[[2, 5], 10:90])
+        np.testing.assert_array_equal(X[[2, 5], 10:90:3], 2 * values[[2, 5], 10:90:3])
+    assert Doubled.widest == 20
+
+
+class Doubled:
+    """A change that remembers the widest block."""
+
+    widest = 0
+
+    def __call__(self, block, columns):
+        Doubled.widest = max(Doubled.widest, block.shape[1])
+        return 2 * block
+
+
 def test_further_columns(values, tmp_path):
     Z = np.arange(18.0).reshape(9, 2)
     with max_memory(500):

@@ -38,9 +38,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from voxprior.blocks import voxel_blocks
+from voxprior.blocks import BlockedScans, gram_matrix, voxel_blocks
+from voxprior.blocks.sums import shared_gram
 from voxprior.errors import InputError
-from voxprior.models.gaussian.gram import Cross
+from voxprior.models.gaussian.gram import Cross, center_gram
 from voxprior.space import VoxelSpace
 
 __all__ = [
@@ -82,7 +83,9 @@ class Voxels(NamedTuple):
 
     def applied(self, values: NDArray, columns: slice | NDArray) -> NDArray[np.float64]:
         """Values of some columns, centred and in units, as float64."""
-        return (np.asarray(values, dtype=np.float64) - self.mean[columns]) / self.unit
+        centered = np.subtract(values, self.mean[columns], dtype=np.float64)
+        centered /= self.unit
+        return centered
 
 
 class Views(NamedTuple):
@@ -111,16 +114,30 @@ def views_of(
     """
     n, p = X.shape
     voxels, squares, raw = _unscaled(X, smoother), np.empty(p), np.zeros((n, n))
+    known = _gram_of_all(X)
     for block in voxel_blocks(n, p):
         part = voxels.read(X, block)
-        raw += part @ part.T
+        if known is None:
+            raw += part @ part.T
         squares[block] = np.einsum("ij,ij->j", part, part)
+    if known is not None:
+        raw = center_gram(known)[0] / voxels.unit**2
     centered = groups is not None and _is_centered(raw, groups)
     degrees = n - (int(groups.max()) + 1 if groups is not None and centered else 1)
     voxels = voxels._replace(scale=_inverse_deviations(squares, max(degrees, 1)))
-    known = [name for name in names if name != "smooth" or smoother is not None]
-    grams = [raw if name == "raw" else gram_of(X, voxels, name) for name in known]
-    return Views(tuple(known), grams, voxels, centered)
+    named = [name for name in names if name != "smooth" or smoother is not None]
+    grams = [raw if name == "raw" else gram_of(X, voxels, name) for name in named]
+    return Views(tuple(named), grams, voxels, centered)
+
+
+def _gram_of_all(X: Any) -> NDArray[np.float64] | None:
+    """Inner products of blocked scans, from the one Gram matrix that serves all folds.
+
+    None for arrays in memory, and for float64: its squares may overflow before they have a unit.
+    """
+    if not isinstance(X, BlockedScans) or X.dtype != np.float32 or shared_gram(X) is None:
+        return None
+    return gram_matrix(X)
 
 
 def _unscaled(X: Any, smoother: csr_array | None) -> Voxels:

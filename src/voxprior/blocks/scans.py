@@ -29,6 +29,8 @@ from voxprior.errors import InputError, option
 COPIES = 4
 # Copies that a model needs at least which cannot read blocks.
 AT_LEAST = 2
+# Share of the limit that a block and what is computed from it may be.
+BLOCK_SHARE = 64
 # Bytes of a window of chunks, if it holds one chunk at least, and the share of the limit it may be.
 WINDOW, WINDOW_SHARE = 64 * 10**6, 4
 
@@ -41,17 +43,32 @@ Columns = slice | NDArray
 class Origin:
     """Where scans are read from, and what was found out about all of them, for every index set.
 
-    `finite` tells that no value is NaN or infinite, `gram` (n, n) holds their inner products.
+    `finite` tells that no value is NaN or infinite, `gram` (n, n) holds their inner products,
+    `seen` the class statistics of `voxprior.blocks.moments`, which are not sent to workers.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype
     finite: bool = False
     gram: NDArray[np.float64] | None = None
+    seen: Any = None
 
     def read(self, columns: Columns) -> NDArray:
         """All scans at some voxels."""
         raise NotImplementedError
+
+    def read_rows(self, rows: NDArray, columns: Columns) -> NDArray:
+        """Some scans at some voxels; all scans are held at no more of them than a block has."""
+        wanted = np.arange(self.shape[1])[columns]
+        beside = isinstance(columns, slice) and columns.step in (None, 1)
+        out = np.empty((len(rows), len(wanted)), self.dtype)
+        bytes_ = min(WINDOW, memory_limit() // BLOCK_SHARE)
+        width = max(1, bytes_ // (self.shape[0] * self.dtype.itemsize))
+        for start in range(0, len(wanted), width):
+            part = wanted[start : start + width]
+            whole = slice(part[0], part[-1] + 1) if beside else part
+            out[:, start : start + width] = self.read(whole)[rows]
+        return out
 
     def digest(self) -> str:
         """Fingerprint of all values."""
@@ -60,6 +77,9 @@ class Origin:
         for start in range(0, p, width):
             found.update(np.ascontiguousarray(self.read(slice(start, start + width))).data)
         return found.hexdigest()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"seen": None}
 
 
 class MappedFile(Origin):
@@ -72,15 +92,23 @@ class MappedFile(Origin):
         """All scans at some voxels; of a slice a view, which takes no memory."""
         return np.asarray(self.array[:, columns])
 
+    def read_rows(self, rows: NDArray, columns: Columns) -> NDArray:
+        """Some scans at some voxels; no others are read."""
+        return (
+            self.read(columns)[rows]
+            if isinstance(columns, slice)
+            else np.asarray(self.array[np.ix_(rows, columns)])
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         """Send the place in the file, not its content; a file without a name is sent whole."""
         whole: Any = self.array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base
         if not isinstance(whole.filename, str | os.PathLike):
-            return self.__dict__
+            return super().__getstate__()
         first, start = (a.__array_interface__["data"][0] for a in (self.array, whole))
-        return self.__dict__ | {
+        return super().__getstate__() | {
             "array": None,
             "place": (str(whole.filename), whole.offset + first - start, self.array.strides),
         }
@@ -143,7 +171,7 @@ class ChunkedArray(Origin):
         return np.asarray(self.array[:, int(start) : int(stop)])
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_window": None}
+        return super().__getstate__() | {"_window": None}
 
 
 class Changed(Origin):
@@ -252,12 +280,18 @@ class BlockedScans:
         return BlockedScans(self.origin, rows[key], self.dtype)
 
     def _read(self, columns: Columns) -> NDArray:
-        values = self.origin.read(columns)
-        values = values if self.rows is None else values[self.rows]
+        origin, rows = self.origin, self.rows
+        values = origin.read(columns) if rows is None else origin.read_rows(rows, columns)
         return values.astype(self.dtype, copy=False)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         """Return all values, where they fit into memory."""
+        self.refuse_too_large()
+        whole = self._read(slice(None))
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+    def refuse_too_large(self) -> None:
+        """Refuse scans that cannot be in memory at once, with the size that this would need."""
         if AT_LEAST * self.nbytes > memory_limit():
             raise InputError(
                 f"Scans of {in_words(self.nbytes)} would have to be in memory at once, which needs "
@@ -266,8 +300,6 @@ class BlockedScans:
                 remedy=f"Raise {option('max_memory')}, or take a family that reads blocks of "
                 "voxels: auto, gp, rvm, sharing, network or fields",
             )
-        whole = self._read(slice(None))
-        return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def as_type(self, dtype: Any) -> BlockedScans:
         """The same scans, read as numbers of another type."""

@@ -18,16 +18,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 
 from voxprior.blocks.memory import memory_limit
-from voxprior.blocks.scans import BlockedScans, blocked
+from voxprior.blocks.scans import BLOCK_SHARE, BlockedScans, blocked
 from voxprior.errors import InputError
 
 # Numbers in one converted block: 8 MB of float64, large enough for BLAS to run at full speed.
 BLOCK_ELEMENTS = 2**20
 NARROWEST = 256
-# Share of the limit that a block and what is computed from it may be, and a Gram matrix.
-BLOCK_SHARE, GRAM_SHARE = 64, 4
+# Rows of the lower half of a Gram matrix that are copied from the upper one at a time.
+MIRRORED = 512
+# Share of the limit that a Gram matrix may be.
+GRAM_SHARE = 4
 
 
 def voxel_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -75,11 +78,17 @@ def gram_matrix(X: Any, columns: NDArray | None = None) -> NDArray[np.float64]:
 
 def _gram(X: Any, columns: NDArray | None = None) -> NDArray[np.float64]:
     n = X.shape[0]
-    total = np.zeros((n, n))
+    total = np.zeros((n, n), order="F")
     for block in voxel_blocks(n, X.shape[1] if columns is None else len(columns)):
         part = read_block(X, block, columns)
-        total += part @ part.T
-    return total
+        # Added up in place, in one half: with thousands of scans a copy costs as much as the sums.
+        total = dsyrk(1.0, part.T, beta=1.0, c=total, trans=1, overwrite_c=1)
+    for start in range(0, n, MIRRORED):
+        rest = slice(start + MIRRORED, None)
+        corner = total[start : start + MIRRORED, start : start + MIRRORED]
+        corner += np.triu(corner, 1).T
+        total[rest, start : start + MIRRORED] = total[start : start + MIRRORED, rest].T
+    return total.T
 
 
 def shared_gram(X: Any, other: Any = None) -> NDArray[np.float64] | None:

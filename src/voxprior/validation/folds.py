@@ -122,6 +122,13 @@ def _check_folds(folds: list) -> list:
     return folds
 
 
+def refuse_what_memory_cannot_hold(estimator, X, folds) -> None:
+    """Refuse a family that reads no blocks of voxels at once, not after an audit of all scans."""
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    if isinstance(X, BlockedScans) and not getattr(last, "_reads_blocks", True):
+        X[max((train for train, _ in folds), key=len)].refuse_too_large()
+
+
 def _default_split(estimator, y, groups):
     if groups is not None:
         return LeaveOneGroupOut()

@@ -45,6 +45,7 @@ from voxprior.validation.folds import (
     describe,
     fit_fold,
     make_folds,
+    refuse_what_memory_cannot_hold,
 )
 from voxprior.validation.progress import progress_bar
 from voxprior.validation.result import Result
@@ -385,6 +386,7 @@ def cross_validate(
     X = blocked(X)
     y, groups, classes = check_data(estimator, X, y, groups)
     folds, split = make_folds(estimator, X, y, groups, cv)
+    refuse_what_memory_cannot_hold(estimator, X, folds)
     if random_state is None:
         random_state = secrets.randbits(64)
     known: dict[str, Any] = {"variables": variables, "columns": columns, "names": names}

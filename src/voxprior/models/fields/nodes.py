@@ -41,7 +41,7 @@ import numpy as np
 from numba import njit
 from scipy.special import logsumexp
 
-from voxprior.blocks import BlockedScans, voxel_blocks
+from voxprior.blocks import BlockedScans, moments
 from voxprior.errors import InputError, option
 
 MARGINALS = ("printed", "total", "mixture", "continuous")
@@ -183,7 +183,7 @@ def signed_correlation(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
             got=f"{n_classes} classes",
             remedy=f"Set {option('ranking', 'correlation')}",
         )
-    _, mean, _ = _class_moments(X, codes, n_classes)
+    _, mean, _ = class_moments(X, codes)
     return np.sign(mean[1] - mean[0]) * correlation_score(X, codes)
 
 
@@ -278,9 +278,7 @@ def class_moments(X: Any, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     n_classes = int(codes.max()) + 1
     if not isinstance(X, BlockedScans):
         return _class_moments(X, codes, n_classes)
-    parts = [_class_moments(X[:, s], codes, n_classes) for s in voxel_blocks(*X.shape)]
-    mean, squares = (np.hstack([part[i] for part in parts]) for i in (1, 2))
-    return parts[0][0], mean, squares
+    return moments.class_moments(X, codes, n_classes, _class_moments)
 
 
 @njit(cache=True)

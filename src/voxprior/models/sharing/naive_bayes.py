@@ -141,10 +141,12 @@ def share_features(
     prior = prior_means(means, groups, rules)  # steps 2 and 3
     noise = variances.value / count[:, None]
     theta, own = shrunk_means(means, prior, noise, groups, rules)  # step 4
+    size, leverage = prior.size.mean(axis=0), prior.leverage
+    del prior, noise  # with millions of features, half of what is held
     var = np.array(np.broadcast_to(variances.value, theta.shape))
     inflation = float(variances.inflation.mean())
-    if prior.leverage > 0:
-        own += (1 - own) * prior.leverage
+    if leverage > 0:
+        own += (1 - own) * leverage
     worth = None if excerpt is None else calibrate(excerpt, statistics, theta, var, own, inflation)
     if draws_means(statistics, groups, rules):
         center, rho = theta.mean(axis=0), LONE_FACTOR
@@ -153,7 +155,7 @@ def share_features(
         theta = center + rho * (theta - center)
         # Contrasts are ρ times as long now, and a nat of their evidence is worth 1/ρ as much.
         worth = None if worth is None else worth._replace(kappa=worth.kappa / rho)
-    return SharedModel(theta, var, prior.size.mean(axis=0), worth)
+    return SharedModel(theta, var, size, worth)
 
 
 def draws_means(statistics: ClassStatistics, groups: sparse.csr_array, rules: SharingRules) -> bool:

@@ -4,44 +4,40 @@ For class c with N_c examples and feature j
 
     X̄_j = (1/N_c) Σ_i x_ij        M2_j = Σ_i (x_ij − X̄_j)²        S_j² = M2_j / (N_c − ddof)
 
-Chan's formulas join two disjoint sets A, B and take B out of A ∪ B again. With δ = X̄_B − X̄_A:
-
-    N = N_A + N_B      X̄ = X̄_A + δ N_B/N      M2 = M2_A + M2_B + δ² N_A N_B/N
-
 The whole feature-sharing model is a function of these numbers, so examples can be added, removed
-or read in chunks without the raw data ever being visited twice.
+or read in chunks (`voxprior.blocks.moments` has Chan's formulas for that) without the raw data ever
+being visited twice.
 
 | symbol | variable | shape |
 |---|---|---|
 | N_c, examples of each class | `count` | (C,) |
 | X̄, class means | `mean` | (C, J) |
 | M2, class sums of squared deviations | `m2` | (C, J) |
-
-Reference: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
-computing sample variances", COMPSTAT 1982.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
 
 from voxprior.algebra import launch
-from voxprior.blocks import BlockedScans, blocked, voxel_blocks
+from voxprior.blocks import BlockedScans, blocked
+from voxprior.blocks.moments import ClassStatistics, class_moments, merge, remove
 from voxprior.errors import InputError
+
+__all__ = [
+    "ClassStatistics",
+    "class_statistics",
+    "from_chunks",
+    "merge",
+    "pooled",
+    "remove",
+]
 
 # Columns a thread handles at once: 40 float32 rows of 1024 columns stay in its second-level cache,
 # so that the second look at them (for M2) does not read memory again.
 _BLOCK = 1024
-
-
-class ClassStatistics(NamedTuple):
-    """Counts, means and sums of squared deviations, float64, one row per class."""
-
-    count: np.ndarray  # type: ignore[assignment]  # tuple.count is not used here
-    mean: np.ndarray
-    m2: np.ndarray
 
 
 def class_statistics(
@@ -94,66 +90,13 @@ def class_statistics(
     rows = np.arange(n) if rows is None else np.asarray(rows, dtype=np.int64)
     X = blocked(X)
     if isinstance(X, BlockedScans):
-        return _of_blocks(X[rows], codes, n_classes)
+        return class_moments(X[rows], codes, n_classes, _of_values)
     return _of_array(_floating(X), rows, codes, n_classes)
 
 
-def _of_blocks(X: BlockedScans, codes: np.ndarray, n_classes: int) -> ClassStatistics:
-    """Statistics of blocks of voxels, side by side."""
-    everyone = np.arange(len(codes))
-    parts = [
-        _of_array(_floating(X[:, block]), everyone, codes, n_classes)
-        for block in voxel_blocks(*X.shape)
-    ]
-    mean = np.concatenate([part.mean for part in parts], axis=1)
-    return ClassStatistics(parts[0].count, mean, np.concatenate([p.m2 for p in parts], axis=1))
-
-
-def merge(a: ClassStatistics, b: ClassStatistics) -> ClassStatistics:
-    """Statistics of the union of two disjoint sets of examples (Chan's formula).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X, codes = np.arange(12.0).reshape(6, 2) ** 2, np.array([0, 1, 0, 1, 1, 0])
-    >>> halves = [class_statistics(X[rows], codes[rows], 2) for rows in (slice(3), slice(3, 6))]
-    >>> np.allclose(merge(*halves).m2, class_statistics(X, codes, 2).m2)
-    True
-    """
-    count = a.count + b.count
-    safe = np.maximum(count, 1)
-    delta = b.mean - a.mean
-    mean = a.mean + delta * (b.count / safe)[:, None]
-    m2 = a.m2 + b.m2 + delta**2 * (a.count * b.count / safe)[:, None]
-    return ClassStatistics(count, mean, m2)
-
-
-def remove(whole: ClassStatistics, part: ClassStatistics) -> ClassStatistics:
-    """Statistics of ``whole`` without the examples of ``part``: the inverse of :func:`merge`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X, codes = np.arange(12.0).reshape(6, 2) ** 2, np.array([0, 1, 0, 1, 1, 0])
-    >>> whole = class_statistics(X, codes, 2)
-    >>> rest = remove(whole, class_statistics(X[:1], codes[:1], 2))
-    >>> np.allclose(rest.mean, class_statistics(X[1:], codes[1:], 2).mean)
-    True
-    """
-    count = whole.count - part.count
-    if np.any(count < 0):
-        raise InputError(
-            "Cannot remove more examples than there are",
-            expected=f"at most {whole.count.tolist()} per class",
-            got=f"{part.count.tolist()}",
-        )
-    safe = np.maximum(count, 1)
-    delta = part.mean - whole.mean
-    mean = whole.mean - delta * (part.count / safe)[:, None]
-    m2 = whole.m2 - part.m2 - delta**2 * (part.count * whole.count / safe)[:, None]
-    empty = (count == 0)[:, None]
-    # A sum of squares cannot be negative: only rounding makes it so.
-    return ClassStatistics(count, np.where(empty, 0.0, mean), np.where(empty, 0.0, m2).clip(0.0))
+def _of_values(values: np.ndarray, codes: np.ndarray, n_classes: int) -> ClassStatistics:
+    """Statistics of all rows of an array."""
+    return _of_array(_floating(values), np.arange(len(codes)), codes, n_classes)
 
 
 def from_chunks(chunks: Iterable[tuple[np.ndarray, np.ndarray]], n_classes: int) -> ClassStatistics:
