@@ -2,11 +2,19 @@
 
 from voxprior.blocks.memory import max_memory, memory_limit
 from voxprior.blocks.scaling import VoxelScaler
-from voxprior.blocks.scans import BlockedScans, blocked, first_columns, is_on_disk, with_columns
+from voxprior.blocks.scans import (
+    BlockedScans,
+    TooLargeError,
+    blocked,
+    first_columns,
+    is_on_disk,
+    with_columns,
+)
 from voxprior.blocks.sums import column_means, gram_matrix, refuse_infinite, voxel_blocks
 
 __all__ = [
     "BlockedScans",
+    "TooLargeError",
     "VoxelScaler",
     "blocked",
     "column_means",

@@ -37,6 +37,10 @@ WINDOW, WINDOW_SHARE = 64 * 10**6, 4
 Columns = slice | NDArray
 
 
+class TooLargeError(InputError):
+    """Scans would have to be in memory at once, and are too large for it."""
+
+
 # ---------------------------------------------------------------- where scans come from
 
 
@@ -293,7 +297,7 @@ class BlockedScans:
     def refuse_too_large(self) -> None:
         """Refuse scans that cannot be in memory at once, with the size that this would need."""
         if AT_LEAST * self.nbytes > memory_limit():
-            raise InputError(
+            raise TooLargeError(
                 f"Scans of {in_words(self.nbytes)} would have to be in memory at once, which needs "
                 f"{in_words(AT_LEAST * self.nbytes)}",
                 expected=f"no more than {in_words(memory_limit())}",

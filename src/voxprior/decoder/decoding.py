@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ import numpy as np
 import pandas as pd
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from voxprior.blocks import column_means
+from voxprior.blocks import TooLargeError, column_means
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.experiment import Experiment, whole
 from voxprior.decoder.others import curve_decoders
@@ -131,10 +132,17 @@ class Decoding:
         self._write_maps(folder, naming)
         if self.mapping is not None:
             self.mapping.write_maps(folder, naming, prefix="where ")
-        self.decoder.save(folder / naming.file("model.skops"))
+        self._write_model(folder / naming.file("model.skops"))
         self.result.to_json(folder / naming.file("result.json"))
         timed = {self.result.settings["estimator"]: self.result}
         self.clock.write(folder / naming.file(RUN_FILE), timed)
+
+    def _write_model(self, path: Path) -> None:
+        """Write the decoder; one that keeps scans too large for memory is left out, with a word."""
+        try:
+            self.decoder.save(path)
+        except TooLargeError as error:
+            warnings.warn(f"{path.name} was not written: {error}", UserWarning, stacklevel=3)
 
     def _write_maps(self, folder: Path, naming: Naming) -> None:
         """Write the maps, and a table that says which file is which: a label may be any text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import math
@@ -18,7 +19,9 @@ from typing import Any
 
 import numpy as np
 import skops.io
+from sklearn.base import BaseEstimator
 
+from voxprior.blocks import BlockedScans
 from voxprior.errors import InputError, InputTypeError
 from voxprior.modelfile import archive, schema
 from voxprior.modelfile.archive import HEADER, SCHEMA
@@ -64,8 +67,14 @@ def write(path: Path, state: dict[str, Any]) -> None:
         The file; it is replaced once the new one is whole.
     state : dict
         The fields of a decoder; versions are added.
+
+    Raises
+    ------
+    TooLargeError
+        The decoder keeps training scans on disk, which do not fit into memory.
     """
     state = state | {"versions": {package: version(package) for package in VERSIONED}}
+    state = in_memory(state)
     with naming(path):
         members = _members(state)
     partial = path.with_name(f".{path.name}.partial")
@@ -76,6 +85,29 @@ def write(path: Path, state: dict[str, Any]) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def in_memory(value: Any) -> Any:
+    """The same state with arrays for scans on disk: a file must not depend on another one.
+
+    >>> in_memory({"kept": [1, 2]})
+    {'kept': [1, 2]}
+    """
+    if isinstance(value, BlockedScans):
+        return np.asarray(value)
+    if isinstance(value, BaseEstimator):
+        changed = in_memory(vars(value))
+        if changed is not vars(value):
+            value = copy.copy(value)
+            vars(value).update(changed)
+    elif isinstance(value, dict):
+        items = {key: in_memory(item) for key, item in value.items()}
+        return items if any(items[key] is not value[key] for key in value) else value
+    elif type(value) in (list, tuple):
+        parts = [in_memory(item) for item in value]
+        same = all(new is old for new, old in zip(parts, value))
+        return value if same else type(value)(parts)
+    return value
 
 
 def _members(state: dict[str, Any]) -> dict[str, bytes]:
