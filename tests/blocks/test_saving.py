@@ -7,6 +7,7 @@ from voxprior import GPClassifier, RVMClassifier, VoxelSpace, max_memory
 from voxprior.blocks import BlockedScans, TooLargeError
 from voxprior.decoder import Decoder
 from voxprior.images import Dataset
+from voxprior.mapping import map_test
 from voxprior.modelfile.files import in_memory
 
 SPACE, Y = VoxelSpace.grid((6, 6, 5), np.eye(4)), np.tile(["a", "b"], 12)
@@ -53,3 +54,12 @@ def test_only_what_holds_scans_is_copied(model, mapped):
     assert found["plain"] is state["plain"]
     plain = {"estimator": GPClassifier(), "n": [1, 2]}
     assert in_memory(plain) is plain
+
+
+def test_maps_are_tested_in_memory_or_refused(mapped):
+    with max_memory(SIZE), pytest.raises(TooLargeError, match=r"needs 0.0346 MB.*max_memory"):
+        map_test(mapped, Y, n_permutations=20)
+    expected = map_test(np.array(mapped), Y, n_permutations=20)
+    with max_memory(3 * SIZE):
+        found = map_test(mapped, Y, n_permutations=20)
+    np.testing.assert_array_equal(found.statistic, expected.statistic)

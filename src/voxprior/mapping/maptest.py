@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from voxprior.blocks import blocked
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.mapping.design import choose_design
 from voxprior.mapping.exchange import choose_exchange
@@ -150,7 +151,7 @@ def _tell_floor(told: str, despite_floor: bool) -> None:
 
 def checked_scans(X: Any) -> NDArray:
     """Scans (n, V) as an array of finite numbers, or an error."""
-    X = np.asarray(X)
+    X = np.asarray(blocked(X))
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(
             "There is nothing to test", expected="scans with voxels, (n, V)", got=f"shape {X.shape}"
