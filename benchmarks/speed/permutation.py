@@ -17,6 +17,7 @@ from voxprior import (
     GPClassifier,
     InverseTreeClassifier,
     RandomFieldClassifier,
+    SpatialBoostingClassifier,
     VoxelSpace,
 )
 from voxprior.papers.tables import machine, save
@@ -29,7 +30,7 @@ SIZES = (((10, 10, 5), 8, 12, 40), ((20, 20, 10), 8, 12, 20), ((40, 40, 25), 8, 
 WAYS = {"refit": 3, "batch": 511, "fast": 10_000}
 # Of feature sharing on 20,384 voxels.
 SHARING_WAYS = {"refit": 3, "batch": 255}
-# Of a random field and a network on 40 scans of 20,384 voxels.
+# Of boosting, a random field and a network on 40 scans of 20,384 voxels.
 SLOW_WAYS = {"refit": 1, "batch": 31}
 PLANNED = 10_000
 
@@ -113,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         space = VoxelSpace.grid((6, 6, 6) if arguments.quick else (28, 28, 26))
         sharing = FeatureSharingNB(space)
         ways += batch_race(sharing, space.n_voxels, SHARING_WAYS, arguments.quick)
-        for model in (RandomFieldClassifier(), InverseTreeClassifier()):
+        boosting = SpatialBoostingClassifier(space)
+        for model in (boosting, RandomFieldClassifier(), InverseTreeClassifier()):
             ways += batch_race(model, space.n_voxels, SLOW_WAYS, arguments.quick, 40)
     note = (
         "Race: feature sharing, leave-one-run-out, accuracy; a whole permutation test with and "

@@ -5,6 +5,7 @@ from types import ModuleType
 
 import pytest
 
+from voxprior.validation import progress
 from voxprior.validation.progress import NotebookBar, progress_bar
 
 
@@ -70,3 +71,20 @@ def test_a_bar_says_how_long_the_rest_takes(monkeypatch):
     assert repr(bar) == "folds 2/4, about 6 s left"
     bar.done = 4
     assert repr(bar) == "folds 4/4, 10 s"
+
+
+@pytest.mark.parametrize("seconds", [2.0, 50.0])
+def test_a_terminal_tells_the_time_left_after_one_step(monkeypatch, seconds):
+    bars, clock = [], [0.0]
+
+    class Timed(progress.Progress):
+        def __init__(self, *columns, **options):
+            super().__init__(*columns, **options, get_time=lambda: clock[0], auto_refresh=False)
+            bars.append(self)
+
+    monkeypatch.setattr(progress, "Progress", Timed)
+    with progress_bar(True, "blocks", 10) as advance:
+        for done in (1, 2):
+            clock[0] += seconds
+            advance()
+            assert bars[0].tasks[0].time_remaining == (10 - done) * seconds

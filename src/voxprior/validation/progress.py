@@ -9,12 +9,21 @@ from dataclasses import dataclass, field
 from html import escape
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 __all__ = ["progress_bar"]
 
 # A notebook keeps up with as many updates in a second.
 UPDATES = 5
+# How far back a terminal looks for the speed: some steps take minutes.
+SECONDS_OF_SPEED = 3600.0
 
 
 @contextmanager
@@ -26,10 +35,12 @@ def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., No
         with _in_notebook(NotebookBar(name, total)) as advance:
             yield advance
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not show)
-    with bar:
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
+    columns += [MofNCompleteColumn(), TimeRemainingColumn()]
+    far, hidden = SECONDS_OF_SPEED, not show
+    with Progress(*columns, console=console, speed_estimate_period=far, disable=hidden) as bar:
         line = bar.add_task(name, total=total)
+        bar.advance(line, 0)  # speed counts from here, so that the first step tells the time left
         yield lambda done=1: bar.advance(line, done)
 
 

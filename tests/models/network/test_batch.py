@@ -70,6 +70,19 @@ def test_first_parents_are_held_against_one_null(dtype):
     assert not all(one.tree.validated for one in many.labellings)
 
 
+def test_chance_is_drawn_once_for_the_same_scans(monkeypatch):
+    X, Y = data(2)
+    model, train = InverseTreeClassifier(), np.arange(34)
+    prepared = model.prepare(X)
+    whole = model.fit_many(prepared, train, Y[train], 2).decision_function([34, 35])
+    monkeypatch.setattr(batch, "null_gains", None)
+    again = [model.fit_many(prepared, train, Y[train, b : b + 1], 2) for b in range(6)]
+    parts = [many.decision_function([34, 35]) for many in again]
+    np.testing.assert_array_equal(np.hstack(parts), whole)
+    with pytest.raises(TypeError):
+        model.fit_many(prepared, train + 1, Y[train], 2)
+
+
 def test_a_network_without_parents_says_the_frequencies():
     X = np.ones((12, 4))
     Y = np.tile([0, 0, 1], 4)[:, None]

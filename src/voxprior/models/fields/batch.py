@@ -79,6 +79,7 @@ class FieldsInBatch(ManyLabellings):
         "random fields whose nodes are chosen in every fold and relabelling, and their strength "
         "beforehand"
     )
+    labels_at_once: ClassVar[int] = 16
 
     def prepare(self: Any, X: Any) -> np.ndarray:
         """Scans (n, n_features), checked; `fit_many` fits parts of them."""

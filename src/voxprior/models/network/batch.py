@@ -32,6 +32,16 @@ from voxprior.models.network.tree import (
 MOST_BYTES = 1 << 28
 
 
+class Prepared(NamedTuple):
+    """All scans (n, V), and what chance gives to the first parent, once known.
+
+    That is by the bytes of the training scans' numbers, and by the number of scans of each class.
+    """
+
+    X: np.ndarray
+    nulls: dict[bytes, dict[tuple[int, ...], np.ndarray]]
+
+
 class OneOfMany(NamedTuple):
     """The network of one labelling, with the voxels of each cluster and their cuts."""
 
@@ -70,17 +80,18 @@ class TreesInBatch(ManyLabellings):
         "an inverse-tree network, whose first parent is held against the same chance in all "
         "relabellings, by its own probabilities"
     )
+    labels_at_once: ClassVar[int] = 32
 
-    def prepare(self: Any, X: Any) -> np.ndarray:
+    def prepare(self: Any, X: Any) -> Prepared:
         """Scans (n, n_features), checked; `fit_many` fits parts of them."""
         self._validate_params()
-        return validate_data(self, X, dtype=self._scan_dtype)
+        return Prepared(validate_data(self, X, dtype=self._scan_dtype), {})
 
     def _can_fit_many(self: Any) -> bool:
         return self.new_samples != "joint" or self.latent is None
 
     def _fit_many(
-        self: Any, prepared: np.ndarray, rows: np.ndarray, Y: np.ndarray, n_classes: int
+        self: Any, prepared: Prepared, rows: np.ndarray, Y: np.ndarray, n_classes: int
     ) -> ManyTrees:
         """Fit many labellings of the same scans, each without doubt.
 
@@ -88,7 +99,7 @@ class TreesInBatch(ManyLabellings):
         with ``"permutation"`` the first parents of all labellings are tested against the same
         permutations.
         """
-        X, nulls = prepared[rows], {}
+        X, nulls = prepared.X[rows], prepared.nulls.setdefault(rows.tobytes(), {})
         rules = self._rules()._replace(tells_chance=False)
         cut = learn_cut(X, Y[:, 0], n_classes, self.cut)
         by_labels = len(cut) > 1 and self.cut != "median"
@@ -114,7 +125,7 @@ class TreesInBatch(ManyLabellings):
                 for members in clusters
             ]
             labellings.append(OneOfMany(tree, clusters, cuts))
-        return ManyTrees(prepared, labellings, self.state == "soft")
+        return ManyTrees(prepared.X, labellings, self.state == "soft")
 
 
 def _packed(
