@@ -4,6 +4,7 @@ python -m benchmarks.speed.permutation [--quick]
 """
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,6 +91,7 @@ def batch_race(
             "values": n_voxels,
             "test": test,
             "relabellings timed": n,
+            "per second": 1 / took[test],
             f"seconds for {PLANNED:,}": took[test] * PLANNED,
             "refit / this": round(took["refit"] / took[test]),
         }
@@ -122,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"without `prepare` / `fit_prepared`, best of {repeats}, one thread. In batch: "
         "10 runs, one left out at a time; whole calls "
         "of `permutation_test`, processor time of one thread, best of two, scaled to "
-        f"10,000 relabellings. {machine()}."
+        f"10,000 relabellings. Load average {os.getloadavg()[0]:.0f}. {machine()}."
     )
     path = Path(__file__).with_suffix(".md")
     tables = {"Race": rows, "In batch": ways}

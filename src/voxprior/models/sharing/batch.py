@@ -42,6 +42,7 @@ from scipy import sparse
 from voxprior.algebra import blas_threads_for, chi2_prior_of_logs
 from voxprior.errors import InputError
 from voxprior.models.base import class_prior
+from voxprior.models.sharing.batch_means import Members, Tie, members_of, share_means, tie_of
 from voxprior.models.sharing.groups import needs_scans
 from voxprior.models.sharing.means import LONE_FACTOR
 from voxprior.models.sharing.naive_bayes import CENTERED, Prepared, SharingRules
@@ -83,15 +84,18 @@ class ManySharers(NamedTuple):
         train = training_part(self.prepared.scans, np.asarray(self.rows))
         values = np.zeros((len(rows), self.Y.shape[1], self.n_classes))
         circle = members_of(self.prepared.groups, self.rules)
+        tie = tie_of(train.mean, circle)
         room = workspace(self.n_classes, len(train.reference), min(LANES, self.Y.shape[1]))
         with blas_threads_for(len(self.rows)):
             for start in range(0, self.Y.shape[1], LANES):
                 lanes = slice(start, start + LANES)
-                values[:, lanes, 1:] = self._values(train, circle, rows, self.Y[:, lanes], room)
+                values[:, lanes, 1:] = self._values(
+                    train, circle, tie, rows, self.Y[:, lanes], room
+                )
         return values[..., 1] if self.n_classes == 2 else values
 
     def _values(
-        self, train: Train, circle: Members, rows: Any, Y: np.ndarray, room: Workspace
+        self, train: Train, circle: Members, tie: Tie, rows: Any, Y: np.ndarray, room: Workspace
     ) -> np.ndarray:
         """Values (2) of a few labellings, (m, L, C - 1)."""
         rules = self.rules
@@ -105,7 +109,7 @@ class ManySharers(NamedTuple):
             room.within[:, lone] = total[:, None]
         base, slope, inflation = variance_scales(room.within, count, lone, rules)
         pull = np.where(lone & draws_alone(rules), LONE_FACTOR, 1.0)
-        found = shared_weights(room, base, slope, size, pull, train, circle, rules)
+        found = shared_weights(room, base, slope, size, pull, train, circle, tie, rules)
         rho = np.ones(len(lone))
         if draws_to_zero(train, self.prepared.groups, rules):
             noise = inflation * len(room.within) * (1 / size).sum(axis=0)
@@ -127,6 +131,7 @@ class Train(NamedTuple):
     x: np.ndarray  # (J, k)
     sums: np.ndarray  # (J,)
     squares: np.ndarray  # (J,)
+    mean: np.ndarray  # (J,) of the scans themselves
     centered: bool  # whether the scans themselves have mean zero
 
 
@@ -137,7 +142,7 @@ def training_part(scans: np.ndarray, rows: np.ndarray) -> Train:
     sums, squares = x.sum(axis=1), np.einsum("jk,jk->j", x, x)
     mean, around = reference + sums / k, squares - sums**2 / k
     centered = k * (mean @ mean) <= CENTERED * around.sum()
-    return Train(reference, x, sums, squares, bool(centered))
+    return Train(reference, x, sums, squares, mean, bool(centered))
 
 
 def draws_alone(rules: SharingRules) -> bool:
@@ -190,17 +195,18 @@ def class_means(train: Train, Y: np.ndarray, count: np.ndarray, room: Workspace)
 def _finish_means(means, within, count, reference, sums, squares, k):
     """Turn the sums of classes 1 to C - 1 into means, with those of class 0 by what is left."""
     C, J, L = means.shape
+    inverse = 1.0 / np.maximum(count, 1.0)
     for j in range(J):
         rest, left = means[0, j], within[j]
         for b in range(L):
             rest[b], left[b] = sums[j], squares[j]
         for c in range(C - 1, -1, -1):
-            own, size = means[c, j], count[c]
+            own, size, over = means[c, j], count[c], inverse[c]
             for b in range(L):
                 total = own[b]
                 if c > 0:
                     rest[b] -= total
-                mean = total / size[b] if size[b] > 0 else sums[j] / k
+                mean = total * over[b] if size[b] > 0 else sums[j] / k
                 left[b] -= size[b] * mean * mean
                 own[b] = reference[j] + mean
         for b in range(L):
@@ -222,7 +228,7 @@ def variance_scales(
             got=f"{int(k.min())}",
         )
     bias = divisor / np.maximum(degrees, 1)
-    if not within.any(axis=0).all():
+    if not _any_above_zero(within):
         raise InputError(
             "Every sample variance is 0 under some relabelling: there is no scale",
             remedy="Mask out voxels that are constant within a class",
@@ -240,6 +246,11 @@ def variance_scales(
             remedy="Mask out constant voxels",
         )
     return one, np.zeros_like(one), bias * average / one
+
+
+def _any_above_zero(within: np.ndarray) -> bool:
+    """Whether every labelling has a feature that varies within classes; mostly the first does."""
+    return bool(within[0].all() or within.any(axis=0).all())
 
 
 def _log_moments(within: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -275,6 +286,7 @@ def shared_weights(
     pull: np.ndarray,
     train: Train,
     circle: Members,
+    tie: Tie,
     rules: SharingRules,
 ) -> Sums:
     """Share means and weigh features by their variances, into ``room.weights``."""
@@ -284,110 +296,13 @@ def shared_weights(
     center, spread = np.zeros((C, L)), np.zeros((C, L))
     if everyone:
         center, spread = means.mean(axis=1), means.var(axis=1) * (J / max(J - rules.tau_ddof, 1))
-    _share(
-        means, room.within, base, slope, size, pull, train.reference, circle, center, spread,
+    # The means of two classes with a scan each are tied by that of all scans.
+    tied = tie if C == 2 and (size >= 1).all() else Tie(*[np.empty(0)] * 3)
+    share_means(
+        means, room.within, base, slope, size, pull, train.reference, circle, tied, center, spread,
         everyone, rules.tau_floor, room.weights, found,
     )  # fmt: skip
     return found
-
-
-class Members(NamedTuple):
-    """The members of each voxel's group, in compressed rows."""
-
-    pointers: np.ndarray
-    members: np.ndarray
-    shares: np.ndarray  # weights that sum to 1 in each group
-    growth: np.ndarray  # (V,) total / (total - ddof) of (5) in `means`, 0 for one member
-
-
-def members_of(groups: sparse.csr_array, rules: SharingRules) -> Members:
-    """Groups as the compiled part reads them; empty where means are not shared."""
-    if isinstance(rules.means, str) and rules.means == "none":
-        groups = sparse.csr_array(groups.shape)
-    sizes, total = np.diff(groups.indptr), groups.sum(axis=1)
-    many = sizes > 1
-    squares = groups.power(2).sum(axis=1)[many]
-    growth = np.zeros(len(sizes))
-    growth[many] = total[many] / (total[many] - rules.tau_ddof * squares / total[many])
-    shares = groups.data / np.repeat(total, sizes)
-    return Members(groups.indptr.astype(np.int64), groups.indices.astype(np.int64), shares, growth)
-
-
-@njit(cache=True, fastmath=True)
-def _share(
-    means, within, base, slope, size, pull, reference, circle, grand_mean, grand_variance,
-    grand, floor, weights, sums,
-):  # fmt: skip
-    """Steps 3 and 4 for every feature, labellings side by side, and the sums of (2)."""
-    indptr, indices, shares, growth = circle
-    norms, length, sample = sums
-    C, J, L = means.shape
-    V = len(growth)
-    theta, precision = np.empty((C, L)), np.empty(L)
-    shift, square = np.empty(L), np.empty(L)
-    for j in range(J):
-        v, first = j % V, j - j % V
-        shared = grand or indptr[v + 1] > indptr[v]
-        for b in range(L):
-            precision[b] = 1.0 / (base[b] + slope[b] * within[j, b])
-        for c in range(C):
-            if grand:
-                for b in range(L):
-                    shift[b] = grand_mean[c, b] - means[c, j, b]
-                    square[b] = grand_variance[c, b]
-            else:
-                members = indices[indptr[v] : indptr[v + 1]]
-                _group(means[c], j, first, members, shares[indptr[v] :], growth[v], shift, square)
-            for b in range(L):
-                noise = 1.0 / (precision[b] * size[c, b])
-                prior = max(square[b], floor * noise)
-                own = means[c, j, b]
-                mean = own + (noise / (prior + noise) * shift[b] if shared else 0.0)  # (3)
-                sample[b] += own * own * precision[b]
-                length[b] += mean * mean * precision[b]
-                theta[c, b] = mean - reference[j]
-        for b in range(L):
-            if pull[b] < 1.0:
-                mean = theta[:, b].mean()
-                for c in range(C):
-                    theta[c, b] = mean + pull[b] * (theta[c, b] - mean)
-        for c in range(1, C):
-            for b in range(L):
-                contrast = (theta[c, b] - theta[0, b]) * precision[b]
-                weights[c - 1, j, b] = contrast
-                norms[c - 1, b] += contrast * (theta[c, b] + theta[0, b])
-
-
-@njit(cache=True, fastmath=True)
-def _group(means, j, first, members, shares, growth, shift, square):
-    """How far the mean of the group is from feature j's own, and (5), by differences from it."""
-    L = len(shift)
-    for b in range(L):
-        shift[b], square[b] = 0.0, 0.0
-    e, G = 0, len(members)
-    while e + 4 <= G:  # four at a time: sums are read and written less often
-        k0, k1 = first + members[e], first + members[e + 1]
-        k2, k3 = first + members[e + 2], first + members[e + 3]
-        w0, w1, w2, w3 = shares[e], shares[e + 1], shares[e + 2], shares[e + 3]
-        for b in range(L):
-            own = means[j, b]
-            d0, d1, d2, d3 = (
-                means[k0, b] - own,
-                means[k1, b] - own,
-                means[k2, b] - own,
-                means[k3, b] - own,
-            )
-            shift[b] += w0 * d0 + w1 * d1 + w2 * d2 + w3 * d3
-            square[b] += w0 * d0 * d0 + w1 * d1 * d1 + w2 * d2 * d2 + w3 * d3 * d3
-        e += 4
-    for last in range(e, G):
-        k, w = first + members[last], shares[last]
-        for b in range(L):
-            d = means[k, b] - means[j, b]
-            shift[b] += w * d
-            square[b] += w * d * d
-    for b in range(L):
-        square[b] = growth * max(square[b] - shift[b] * shift[b], 0.0)
 
 
 def _products(

@@ -146,7 +146,7 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
     fit_many_words: ClassVar[str] = (
         "feature-sharing naive Bayes, whose margins are log-odds before calibration"
     )
-    labels_at_once: ClassVar[int] = 1024
+    labels_at_once: ClassVar[int] = 512
     most_scans_at_once: ClassVar[float] = np.inf
     fit_many_in_memory: ClassVar[bool] = True
 
