@@ -231,6 +231,16 @@ class TestFast:
         again = permutation_test(SVC(), X, y, runs, **options)
         np.testing.assert_array_equal(whole.null, again.null)
 
+    def test_blocks_of_another_size_are_not_mixed_up_with_those_that_were_kept(
+        self, data, tmp_path, monkeypatch
+    ):
+        X, y, runs = data
+        options = {"n_permutations": 20, "folder": tmp_path}
+        whole = permutation_test(SVC(), X, y, runs, **options)
+        monkeypatch.setattr(EvidenceRidge, "labels_at_once", 5)
+        again = permutation_test(SVC(), X, y, runs, **options)
+        np.testing.assert_allclose(whole.null, again.null, atol=1e-12)
+
     def test_interrupted(self, data, monkeypatch):
         X, y, runs = data
         monkeypatch.setattr(EvidenceRidge, "labels_at_once", 5)

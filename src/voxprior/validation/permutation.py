@@ -256,6 +256,8 @@ def permutation_test(
     options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
     if folder is not None:
         kept = {"test": test, "scores": scores}
+        if test != "refit":  # what is kept are blocks of so many
+            kept["labels_at_once"] = batch_decoder(test, estimator).labels_at_once
         options["store"] = score_store(folder, codes, y, folds, design, random_state, kept)
     if test == "refit":
         ranks, complete = refit_ranks(codes, design, scores[0], stop_after, options)
