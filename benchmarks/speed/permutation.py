@@ -40,9 +40,9 @@ def seconds(model, X, y, runs, n: int, reuse: bool) -> tuple[float, np.ndarray]:
     """One permutation test, and the scores of its relabellings."""
     given = permutation.prepare_for_labels if reuse else lambda *_: None
     with mock.patch.object(permutation, "prepare_for_labels", given):
-        start = time.perf_counter()
+        start = time.process_time()
         found = permutation_test(model, X, y, runs, n_permutations=n, stop_after=None, test="refit")
-        return time.perf_counter() - start, found.null
+        return time.process_time() - start, found.null
 
 
 def race(shape, n_runs: int, per_run: int, n: int, calibration: str | None, repeats: int) -> dict:
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             ways += batch_race(model, space.n_voxels, SLOW_WAYS, arguments.quick, 40)
     note = (
         "Race: feature sharing, leave-one-run-out, accuracy; a whole permutation test with and "
-        f"without `prepare` / `fit_prepared`, best of {repeats}, one thread. In batch: "
+        f"without `prepare` / `fit_prepared`, processor time, best of {repeats}, one thread. In batch: "
         "10 runs, one left out at a time; whole calls "
         "of `permutation_test`, processor time of one thread, best of two, scaled to "
         f"10,000 relabellings. Load average {os.getloadavg()[0]:.0f}. {machine()}."
