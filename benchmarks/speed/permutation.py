@@ -121,9 +121,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             ways += batch_race(model, space.n_voxels, SLOW_WAYS, arguments.quick, 40)
     note = (
         "Race: feature sharing, leave-one-run-out, accuracy; a whole permutation test with and "
-        f"without `prepare` / `fit_prepared`, processor time, best of {repeats}, one thread. In batch: "
-        "10 runs, one left out at a time; whole calls "
-        "of `permutation_test`, processor time of one thread, best of two, scaled to "
+        f"without `prepare` / `fit_prepared`, processor time, best of {repeats}, one thread. "
+        "In batch: 10 runs, one left out at a time; whole calls of "
+        "`permutation_test`, processor time of one thread, best of two, scaled to "
         f"10,000 relabellings. Load average {os.getloadavg()[0]:.0f}. {machine()}."
     )
     path = Path(__file__).with_suffix(".md")
