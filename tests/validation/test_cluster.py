@@ -142,6 +142,25 @@ def always_lost(task, seed):
     raise RuntimeError("the data have gone")
 
 
+@pytest.mark.parametrize("n_deaths", [1, cluster.MOST_LOSSES + 1])
+def test_a_worker_may_die_while_data_are_sent(threads, monkeypatch, n_deaths):
+    real, deaths = distributed.Client.scatter, iter(range(n_deaths))
+
+    def dies(client, *given, **named):
+        if next(deaths, None) is not None:
+            raise KeyError("tcp://127.0.0.1:1")  # what the scheduler says of a worker that has gone
+        return real(client, *given, **named)
+
+    monkeypatch.setattr(distributed.Client, "scatter", dies)
+    with Cluster("local:2"):
+        if n_deaths > cluster.MOST_LOSSES:
+            with pytest.raises(KeyError):
+                run_tasks(where, range(12), [np.ones(5)])
+        else:
+            found = run_tasks(where, range(12), [np.ones(5)])
+            assert found.values == run_tasks(where, range(12), [np.ones(5)]).values
+
+
 def test_losses_without_end_are_told(threads, monkeypatch):
     monkeypatch.setattr(cluster, "_lost", lambda backend: True)
     with Cluster("local:2"), pytest.raises(RuntimeError, match="gone"):

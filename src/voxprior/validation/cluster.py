@@ -213,7 +213,14 @@ def cluster_results(
     """
     left, losses, sent = {task[0]: task for task in todo}, 0, Sent(shared.arguments)
     while left:
-        with joblib.parallel_config("dask", client=cluster.client, scatter=[sent]):
+        try:
+            settings = joblib.parallel_config("dask", client=cluster.client, scatter=[sent])
+        except (KeyError, OSError):  # a worker died while the data were on their way to it
+            losses += 1
+            if losses > MOST_LOSSES:
+                raise
+            continue
+        with settings:
             backend = get_active_backend()[0]
             parallel = joblib.Parallel(
                 return_as="generator_unordered", pre_dispatch="4*n_jobs", n_jobs=-1
