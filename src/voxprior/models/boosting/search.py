@@ -26,7 +26,7 @@ in fifty is.
 | P, running sums of a tile | `p` | 8 |
 | γ, compensation of a location | `gamma` | (V,) |
 | weights of earlier searches | `weights` | (n, number of them) |
-| c, Σ|u' - c u| and Σ|u| of each | `bound` | (3, number of them) |
+| c, the last sum of (1), and that of absolute u, of each | `bound` | (3, number of them) |
 | e, when last found | `edges` | (n_tiles, 8) |
 | number of the search that found them | `found_by` | (n_tiles,) |
 | highest score of a tile then | `scores` | (n_tiles,) |
