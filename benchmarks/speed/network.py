@@ -203,9 +203,9 @@ def continuous_maps(quick: bool, repeats: int) -> str:
     note = (
         f"{n} scans x {n_voxels:,} voxels, float32, four parents of the class, which all pass; "
         "cuts between class means, 39 permutations per parent. Processor time of one thread, best "
-        f"of {repeats} on a busy machine: two threads, and a quiet machine, take less by the "
-        "clock. With doubt, the default, the network is learned ten times more. Ratios are to one "
-        f"labelling at a time, and to the fit without doubt. {machine('numba')}."
+        f"of {repeats} on a busy machine. With doubt, the default, the network is learned ten "
+        "times more. Ratios are to one labelling at a time, and to the fit without doubt. "
+        f"{machine('numba')}."
     )
     return f"{note}\n\n{markdown(rows)}"
 

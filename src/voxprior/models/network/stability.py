@@ -157,6 +157,7 @@ def leave_one_out_paths(
 
     Examples
     --------
+    >>> from voxprior.models.network.bits import pack
     >>> a, b = np.repeat([0, 1], 12), np.tile(np.repeat([0, 1], 6), 2)
     >>> set(leave_one_out_paths(pack(np.column_stack([a, b])), a, 2))
     {(0,)}
