@@ -81,7 +81,8 @@ def divide_by_means(X: np.ndarray, names: Sequence[str] = ()) -> np.ndarray:
     if isinstance(X, BlockedScans):
         return X.changed(Division(means).of)
     out = np.empty(X.shape, dtype=X.dtype)
-    for row, values, mean in zip(out, X, means):
+    # Means as arrays of one number: in threads numpy 2.1 rounds a scalar to float32.
+    for row, values, mean in zip(out, X, means[:, None]):
         np.divide(values, mean, out=row, casting="same_kind")
     return out
 

@@ -29,16 +29,18 @@ SECONDS_OF_SPEED = 3600.0
 @contextmanager
 def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., None]]:
     """Show how much of some work is done, if wanted; call what it gives after each step of it."""
+    if not show:
+        yield lambda done=1: None
+        return
     console = Console(stderr=True)
-    if show and console.is_jupyter:
+    if console.is_jupyter:
         # rich's own bar needs ipywidgets, and leaves nothing in a notebook that is saved.
         with _in_notebook(NotebookBar(name, total)) as advance:
             yield advance
         return
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
     columns += [MofNCompleteColumn(), TimeRemainingColumn()]
-    far, hidden = SECONDS_OF_SPEED, not show
-    with Progress(*columns, console=console, speed_estimate_period=far, disable=hidden) as bar:
+    with Progress(*columns, console=console, speed_estimate_period=SECONDS_OF_SPEED) as bar:
         line = bar.add_task(name, total=total)
         bar.advance(line, 0)  # speed counts from here, so that the first step tells the time left
         yield lambda done=1: bar.advance(line, done)
