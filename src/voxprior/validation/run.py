@@ -91,11 +91,11 @@ def one_thread() -> Iterator[None]:
     a task that ends would give the threads back while others still run.
     """
     global _inside, _limits
+    threads = numba.get_num_threads()  # loads the threads of numba, so that they are found
     with _door:
         if _inside == 0:
             _limits = _thread_pools(len(sys.modules)).limit(limits=1)
         _inside += 1
-    threads = numba.get_num_threads()
     numba.set_num_threads(1)
     try:
         yield
