@@ -2,12 +2,16 @@
 
 import os
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from voxprior.papers import datasets, frame, page
 from voxprior.papers.claims import Claim
 from voxprior.papers.frame import Paper, Part, Run, Step, Table, drawing
+from voxprior.validation import Cluster
+from voxprior.validation import run as run_module
+from voxprior.validation.run import Outcome, run_tasks
 
 
 def first(run):
@@ -39,6 +43,14 @@ def papers(monkeypatch):
     monkeypatch.setattr(frame, "names", lambda: {name: p.title for name, p in known.items()})
 
 
+def thread_cluster(monkeypatch, tell=None):
+    """A cluster whose workers are threads of this process, which know the papers made up here."""
+    distributed = pytest.importorskip("distributed")
+    real, quick = distributed.LocalCluster, {"processes": False, "dashboard_address": None}
+    monkeypatch.setattr(distributed, "LocalCluster", lambda **given: real(**given | quick))
+    return Cluster("local:2", tell=tell)
+
+
 @pytest.fixture
 def no_data(monkeypatch):
     monkeypatch.delenv("VOXPRIOR_DATA", raising=False)
@@ -52,6 +64,60 @@ def test_steps_are_joined_in_order(papers, no_data, capsys):
     told = capsys.readouterr().err
     assert "smith1999: first" in told
     assert "left" in told
+
+
+@pytest.mark.parametrize("seconds_here", [0.0, np.inf])
+def test_steps_go_over_workers(papers, monkeypatch, tmp_path, seconds_here, capsys):
+    monkeypatch.setattr(run_module, "SECONDS_HERE", seconds_here)  # none is tried here before
+    (tmp_path / "imm_faces").mkdir()
+    monkeypatch.setenv("VOXPRIOR_DATA", str(tmp_path))
+    told: list[str] = []
+    alone = frame.reproduce(["smith1999", "doe2001"], quick=True)
+    capsys.readouterr()
+    with thread_cluster(monkeypatch, told.append) as cluster:
+        found = frame.reproduce(["smith1999", "doe2001"], quick=True)
+        assert cluster.started
+    assert found == alone
+    assert found[0].part.tables["Faces"].rows == [{"n": 0}]
+    assert told[0].startswith("Dask dashboard: ")
+    assert "doe2001: second: 0 s, about" in capsys.readouterr().err
+    assert os.environ["VOXPRIOR_DATA"] == str(tmp_path)
+
+
+def test_the_longest_step_goes_first(papers, no_data, monkeypatch):
+    given: list[frame.Place] = []
+
+    def note(work, tasks, shared, **options):
+        given.extend(tasks)
+        return run_tasks(work, tasks, shared, **options)
+
+    monkeypatch.setattr(frame, "run_tasks", note)
+    with thread_cluster(monkeypatch):
+        frame.reproduce(["doe2001", "smith1999"])
+    assert given[0] == ("smith1999", 0)
+
+
+def test_a_stop_with_a_cluster_gives_no_half_of_a_paper(papers, no_data, monkeypatch):
+    outcome = Outcome([0], [(Part(), 0.0)], False)
+    monkeypatch.setattr(frame, "run_tasks", lambda *_, **__: outcome)
+    with thread_cluster(monkeypatch), pytest.raises(KeyboardInterrupt):
+        frame.reproduce(["smith1999"])
+
+
+@pytest.mark.slow
+def test_a_paper_by_worker_processes(run, no_data, tmp_path):
+    pytest.importorskip("distributed")
+    told = ""
+    for name, more in (("one", []), ("two", ["--cluster", "local:2"])):
+        result = run("reproduce", "palatucci2007", "--quick", "--out", tmp_path / name, *more)
+        assert result.exit_code == 0, result.output
+        told = result.output
+    assert "Dask dashboard: http" in told
+    assert "s left" in told
+    files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*"))
+    assert len(files) > 2
+    for file in files:
+        assert (tmp_path / "two" / file).read_bytes() == (tmp_path / "one" / file).read_bytes()
 
 
 def test_absent_data_are_named_with_where_to_get_them(papers, no_data, tmp_path):

@@ -3,13 +3,15 @@
 ``voxprior.papers.NAME.run`` defines ``PAPER = Paper(title, steps)``. A step is a function of a
 `Run`, which says whether the run is a quick one and shows how far it is, and returns a `Part`.
 Parts of a paper are joined in order; rows under one title become one table. A step whose data set
-is absent is left out, and the text says where to get the data.
+is absent is left out, and the text says where to get the data. Steps know nothing of each other:
+with a `voxprior.validation.Cluster` they go over its workers, the longest first.
 """
 
 from __future__ import annotations
 
 import ast
 import io
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from voxprior.papers.claims import Claim
-from voxprior.papers.datasets import DataAbsentError
+from voxprior.papers.datasets import DataAbsentError, looking_in
+from voxprior.validation.cluster import active_cluster, within_a_task
+from voxprior.validation.run import one_thread, run_tasks
 
 Rows = Sequence[Mapping[str, Any]]
 # Begins the title of a table that says why a step did not run.
@@ -116,25 +120,67 @@ def load(name: str) -> Paper:
 
 
 def reproduce(wanted: Sequence[str], quick: bool = False) -> list[Reproduction]:
-    """Run papers one after the other, telling on stderr what goes on and how long it will take."""
+    """Run papers, telling on stderr what goes on and how long it will take."""
     papers = {name: load(name) for name in wanted}
-    clock = Clock([step.minutes for paper in papers.values() for step in paper.steps])
+    places = [(name, step) for name, paper in papers.items() for step in range(len(paper.steps))]
+    clock = Clock([papers[name].steps[step].minutes for name, step in places])
+    run = _on_workers if active_cluster() else _here
     with clock.bar:
-        return [
-            Reproduction(name, paper.title, quick, _run(name, paper, quick, clock))
-            for name, paper in papers.items()
-        ]
+        parts = run(papers, places, quick, clock)
+    whole = {name: Part() for name in papers}
+    for name, step in places:
+        whole[name].join(parts[name, step])
+    return [Reproduction(n, paper.title, quick, whole[n]) for n, paper in papers.items()]
 
 
-def _run(name: str, paper: Paper, quick: bool, clock: Clock) -> Part:
-    whole = Part()
-    for step in paper.steps:
-        with clock.step(f"{name}: {step.name}", step.minutes) as tell:
-            try:
-                whole.join(step.work(Run(quick, tell)))
-            except DataAbsentError as absent:
-                whole.join(Part({f"{LEFT_OUT}{step.name}": Table(str(absent))}))
-    return whole
+Place = tuple[str, int]  # name of a paper, number of its step
+
+
+def _here(
+    papers: Mapping[str, Paper], places: Sequence[Place], quick: bool, clock: Clock
+) -> dict[Place, Part]:
+    """Run one step after the other, with one thread as workers do: sums are the same then."""
+    parts = {}
+    for name, number in places:
+        step = papers[name].steps[number]
+        with clock.step(f"{name}: {step.name}", step.minutes) as tell, one_thread():
+            parts[name, number] = _part(step, Run(quick, tell))
+    return parts
+
+
+def _on_workers(
+    papers: Mapping[str, Paper], places: Sequence[Place], quick: bool, clock: Clock
+) -> dict[Place, Part]:
+    """Send steps to the workers of the cluster; each is told when it has ended."""
+    order = sorted(places, key=lambda place: -papers[place[0]].steps[place[1]].minutes)
+
+    def tell(index: int, found: tuple[Part, float]) -> None:
+        name, number = order[index]
+        step = papers[name].steps[number]
+        clock.end(f"{name}: {step.name}", step.minutes, found[1])
+
+    root = os.environ.get("VOXPRIOR_DATA")
+    done = run_tasks(_of_worker, order, [quick, root], on_result=tell, long=True)
+    if not done.complete:
+        raise KeyboardInterrupt
+    return {place: part for place, (part, _) in zip(order, done.values)}
+
+
+def _of_worker(place: Place, seed: Any, quick: bool, root: str | None) -> tuple[Part, float]:
+    """One step in a worker, which looks for data where this process does; and its seconds."""
+    name, number = place
+    with within_a_task(), looking_in(None if root is None else Path(root)):
+        began = time.perf_counter()
+        part = _part(load(name).steps[number], Run(quick))
+        return part, time.perf_counter() - began
+
+
+def _part(step: Step, run: Run) -> Part:
+    """What a step finds, or why it is left out."""
+    try:
+        return step.work(run)
+    except DataAbsentError as absent:
+        return Part({f"{LEFT_OUT}{step.name}": Table(str(absent))})
 
 
 class Clock:
@@ -153,10 +199,14 @@ class Clock:
         began, before = time.perf_counter(), self.done
         self.bar.update(self.task, description=name)
         yield lambda share: self._show(before + share * minutes)
-        self.done = before + minutes
+        self.end(name, minutes, time.perf_counter() - began)
+
+    def end(self, name: str, minutes: float, seconds: float) -> None:
+        """Tell that a step has ended, and how long it took."""
+        self.done += minutes
         left = self._show(self.done)
-        spent = in_words(time.perf_counter() - began)
-        self.bar.console.print(f"{name}: {spent}, {left}", markup=False, highlight=False)
+        told = f"{name}: {in_words(seconds)}, {left}"
+        self.bar.console.print(told, markup=False, highlight=False)
 
     def _show(self, done: float) -> str:
         """Move the bar; the rest takes as long as it should at the speed so far."""

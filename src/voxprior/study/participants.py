@@ -8,7 +8,6 @@ used is told at once.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from contextlib import ExitStack, suppress
 from copy import copy
@@ -23,9 +22,6 @@ from voxprior.validation.run import run_tasks
 
 if TYPE_CHECKING:
     from voxprior.study.study import Study
-
-# Threads of one worker take turns: drawing has settings that belong to the whole process.
-_turn = threading.Lock()
 
 
 class Decoded(NamedTuple):
@@ -76,7 +72,13 @@ def decode_on_workers(study: Study, labels: list[str]) -> None:
         quiet.verbose = 0
         shared = [replace(study, decoder=quiet, progress=None)]
         done = run_tasks(
-            _decode_one, labels, shared, progress=shown, name="participants", on_result=write
+            _decode_one,
+            labels,
+            shared,
+            progress=shown,
+            name="participants",
+            on_result=write,
+            long=True,
         )
         if not done.complete:
             raise KeyboardInterrupt
@@ -91,7 +93,7 @@ def _decode_one(label: str, seed: Any, study: Study) -> Decoded:
     """Decode a participant into files that are sent back; its folds stay where it is."""
     told: list[str] = []
     study = replace(study, progress=told.append)
-    with _turn, within_a_task(), TemporaryDirectory() as folder:
+    with within_a_task(), TemporaryDirectory() as folder:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             study.decode_into(Path(folder), label)

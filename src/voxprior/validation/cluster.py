@@ -12,6 +12,7 @@ are sent again and the tasks that are left go on.
 from __future__ import annotations
 
 import pickle
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ MOST_LOSSES = 3
 
 _active: list[Cluster] = []
 _in_task: ContextVar[bool] = ContextVar("in_task", default=False)
+_turn = threading.Lock()
 
 
 class Cluster:
@@ -149,10 +151,13 @@ def _connected(client: Any, where: Any) -> Any:
 
 @contextmanager
 def within_a_task() -> Iterator[None]:
-    """Keep the loops inside a task where it runs; workers might wait for each other for ever."""
+    """Keep the loops inside a task where it runs; workers might wait for each other for ever.
+
+    Threads of one worker take turns: drawing, and the environment, belong to the whole process.
+    """
     before = _in_task.set(True)
     try:
-        with joblib.parallel_config("sequential"):
+        with _turn, joblib.parallel_config("sequential"):
             yield
     finally:
         _in_task.reset(before)

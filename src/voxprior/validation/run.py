@@ -173,6 +173,7 @@ def run_tasks(
     store: TaskStore | None = None,
     on_result: Callable[[int, Any], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    long: bool = False,
 ) -> Outcome:
     """Call ``work(task, seed, *shared)`` for every task and collect what it returns.
 
@@ -201,6 +202,8 @@ def run_tasks(
         with those of the store before all others.
     stop : callable
         Asked after every result; when it says True, the tasks that remain are dropped.
+    long : bool
+        Tasks are known to take seconds: all go to workers, none is spent on finding out.
 
     Returns
     -------
@@ -231,7 +234,7 @@ def run_tasks(
     limit = memory_limit()
     calls = [(i, len(tasks), limit, work, seeds[i], tasks[i]) for i in todo]
     with progress_bar(progress and bool(todo), name, len(todo)) as advance:
-        stream = _results(calls, Shared(shared), n_jobs)
+        stream = _results(calls, Shared(shared), n_jobs, long)
         try:
             for index, value in stream:
                 done[index] = value
@@ -254,7 +257,9 @@ def run_tasks(
     return Outcome(order, [done[i] for i in order], len(order) == len(tasks))
 
 
-def _results(calls: Sequence[tuple], shared: Shared, n_jobs: int | None) -> Generator[tuple]:
+def _results(
+    calls: Sequence[tuple], shared: Shared, n_jobs: int | None, long: bool
+) -> Generator[tuple]:
     """Index and value of every call as it ends: the first here, by workers if the rest is long.
 
     Where there are few tasks for a worker, none is spent on finding out how long they take.
@@ -263,7 +268,7 @@ def _results(calls: Sequence[tuple], shared: Shared, n_jobs: int | None) -> Gene
     n_workers = cluster.n_workers if cluster else _workers(n_jobs, len(calls))
     alone = n_workers == 1 and cluster is None
     began, n_here = time.perf_counter(), 0
-    if alone or len(calls) > 2 * n_workers:
+    if alone or (len(calls) > 2 * n_workers and not long):
         for call in calls:
             started = time.perf_counter()
             yield _guarded(*(*call, shared))
