@@ -29,8 +29,8 @@ SIZES = (((10, 10, 5), 8, 12, 40), ((20, 20, 10), 8, 12, 20), ((40, 40, 25), 8, 
          ((40, 40, 25), 8, 72, 4))  # fmt: skip
 # Tests of a Gaussian process: relabellings timed, of which 10,000 are extrapolated.
 WAYS = {"refit": 3, "batch": 511, "fast": 10_000}
-# Of feature sharing on 20,384 voxels.
-SHARING_WAYS = {"refit": 3, "batch": 255}
+# Of feature sharing on 20,384 voxels: a whole block of relabellings, as a long test takes them.
+SHARING_WAYS = {"refit": 3, "batch": 511}
 # Of boosting, a random field and a network on 40 scans of 20,384 voxels.
 SLOW_WAYS = {"refit": 1, "batch": 31}
 PLANNED = 10_000

@@ -78,6 +78,33 @@ def test_windows_weights_and_lonely_voxels():
     agree(FeatureSharingNB(), X, train, Y, np.arange(11, 14), 2)
 
 
+@pytest.mark.parametrize("flat", [0, 1])
+def test_a_class_that_is_flat_where_the_mean_of_all_scans_is_not(flat):
+    """Its variance within groups is that of the other class's deviations, cancelled."""
+    X, Y = scans("far"), (np.arange(10) % 2)[:, None]
+    X[:, 7] = X[:, 6]  # a voxel that hardly varies has no variance beside such differences
+    X[:10][Y[:, 0] == flat] = 7.0
+    agree(FeatureSharingNB(SPACE), X, np.arange(10), Y, np.arange(10, 14), 2, rtol=1e-8)
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_groups_of_any_size(size):
+    """Compiled sums take members four at a time."""
+    rng = np.random.default_rng(size)
+    weights = np.stack([rng.permutation(np.arange(9) < size) for _ in range(9)]) * rng.random(
+        (9, 9)
+    )
+    model = FeatureSharingNB(means=sparse.csr_array(weights))
+    agree(model, scans("raw", n_voxels=9), np.arange(10), labellings(10, 2), np.arange(10, 14), 2)
+
+
+def test_two_classes_hold_two_arrays_of_all_features():
+    room = batch.workspace(2, 5000, 8)
+    assert room.deviations.shape == (1, 5000, 8)
+    assert room.weights.size == batch.FEATURES * 8
+    assert batch.workspace(3, 50, 8).deviations.shape == (3, 50, 8)
+
+
 @pytest.mark.parametrize("rules", [{}, {"means": "none"}, {"shrinkage": "james-stein"}], ids=str)
 def test_one_scan_of_each_class(rules):
     X, Y = scans("raw")[:8], np.array([[0, 1], [1, 2], [2, 0]])

@@ -1,17 +1,22 @@
 """Feature sharing of many labellings at once, for permutation tests.
 
-Labels enter the model through class sums alone. With Z_c the indicators of class c, one column per
-labelling, those of all labellings are one product, and what is left within classes follows:
+Labels enter the model through class sums alone. With x relative to the mean x̄ of the training
+scans, so that nothing cancels, and Z_c the indicators of class c, one column per labelling, the
+deviations of class means are one product, and what is left within classes follows:
 
-    N_c X̄_c = Xᵀ Z_c,      Σ_c M2_c = Σ_i x_i² − Σ_c N_c X̄_c²                              (1)
+    u_c = X̄_c − x̄ = Xᵀ Z_c / N_c,      Σ_c M2_c = Σ_i x_i² − Σ_c N_c u_c²                   (1)
 
-with x, X̄ and θ̂ relative to a training scan r, so that nothing cancels. The steps of
-`voxprior.models.sharing.naive_bayes` are then taken for several labellings side by side: moderated,
-median or mean variances of all classes together, means drawn to those of the neighbours, of all
-features or of nobody, and by ρ toward zero. With one variance per feature a scan's
-log-probabilities are linear in it, up to what all classes share; class 0 has the value 0:
+With two classes u_0 = −q u_1, q = N_1 / N_0, and u_1 alone is made:
 
-    s_c(x) = ρ Σ_j (x_j + (1 − ρ) r_j) φ_cj / σ̂_j² − ½ ρ² Σ_j (θ̂_cj² − θ̂_0j²) / σ̂_j²
+    Σ_c N_c u_c² = N_1 (1 + q) u_1²
+
+The steps of `voxprior.models.sharing.naive_bayes` are then taken for several labellings side by
+side: moderated, median or mean variances of all classes together, means drawn to those of the
+neighbours, of all features or of nobody, and by ρ toward zero. With one variance per feature a
+scan's log-probabilities are linear in it, up to what all classes share; with x and θ̂ relative to x̄,
+and 0 for class 0:
+
+    s_c(x) = ρ Σ_j (x_j + (1 − ρ) x̄_j) φ_cj / σ̂_j² − ½ ρ² Σ_j (θ̂_cj² − θ̂_0j²) / σ̂_j²
              + log P(c)/P(0),      φ_c = θ̂_c − θ̂_0                                         (2)
 
 These are the models of `fit` before calibration, which does not change the order of classes. A
@@ -21,10 +26,11 @@ weight of half a scan.
 | symbol | variable | shape |
 |---|---|---|
 | N, of L labellings | `count` | (C, L) |
-| X̄ + r, class means | `means` | (C, J, L) |
+| u, of P classes: one of two, or all | `deviations` | (P, J, L) |
+| u_c = factor_c u_p | `factor` | (C, L) |
 | Σ_c M2_c | `within` | (J, L) |
 | σ̂² = base + slope Σ_c M2_c | `base`, `slope` | (L,) |
-| φ / σ̂² | `weights` | (C − 1, J, L) |
+| φ / σ̂², of a block of features | `weights` | (F, C − 1, L) |
 | ρ | `rho` | (L,) |
 
 Reference: M. Palatucci, T. M. Mitchell, "Classification in very high dimensional problems with
@@ -42,14 +48,14 @@ from scipy import sparse
 from voxprior.algebra import blas_threads_for, chi2_prior_of_logs
 from voxprior.errors import InputError
 from voxprior.models.base import class_prior
-from voxprior.models.sharing.batch_means import Members, Tie, members_of, share_means, tie_of
+from voxprior.models.sharing.batch_means import Members, Overall, members_of, overall, share_means
 from voxprior.models.sharing.groups import needs_scans
 from voxprior.models.sharing.means import LONE_FACTOR
 from voxprior.models.sharing.naive_bayes import CENTERED, Prepared, SharingRules
 
 # Labellings side by side, and features whose sums are made at once.
-LANES, FEATURES = 32, 2048
-# Sum of squares within classes, relative to that about a scan, below which it is rounding.
+LANES, FEATURES = 64, 1024
+# Sum of squares within classes, relative to that of all scans, below which it is rounding.
 NOTHING = 1e-13
 
 
@@ -84,18 +90,25 @@ class ManySharers(NamedTuple):
         train = training_part(self.prepared.scans, np.asarray(self.rows))
         values = np.zeros((len(rows), self.Y.shape[1], self.n_classes))
         circle = members_of(self.prepared.groups, self.rules)
-        tie = tie_of(train.mean, circle)
-        room = workspace(self.n_classes, len(train.reference), min(LANES, self.Y.shape[1]))
+        everywhere = overall(train.mean, circle)
+        test = np.vstack([np.asarray(self.prepared.scans[rows]) - train.mean, train.mean])
+        room = workspace(self.n_classes, len(train.mean), min(LANES, self.Y.shape[1]))
         with blas_threads_for(len(self.rows)):
             for start in range(0, self.Y.shape[1], LANES):
                 lanes = slice(start, start + LANES)
                 values[:, lanes, 1:] = self._values(
-                    train, circle, tie, rows, self.Y[:, lanes], room
+                    train, circle, everywhere, test, self.Y[:, lanes], room
                 )
         return values[..., 1] if self.n_classes == 2 else values
 
     def _values(
-        self, train: Train, circle: Members, tie: Tie, rows: Any, Y: np.ndarray, room: Workspace
+        self,
+        train: Train,
+        circle: Members,
+        everywhere: Overall,
+        test: np.ndarray,
+        Y: np.ndarray,
+        room: Workspace,
     ) -> np.ndarray:
         """Values (2) of a few labellings, (m, L, C - 1)."""
         rules = self.rules
@@ -103,46 +116,42 @@ class ManySharers(NamedTuple):
         lone = count.max(axis=0) <= 1
         size = np.maximum(count, 0.5)
         room = room.cut(Y.shape[1])
-        class_means(train, Y, count, room)
-        if lone.any():  # no residuals: the squares about the mean of all stand in for them
-            total = train.squares - train.sums**2 / train.x.shape[1]
-            room.within[:, lone] = total[:, None]
+        class_deviations(train, Y, count, lone, room)
         base, slope, inflation = variance_scales(room.within, count, lone, rules)
         pull = np.where(lone & draws_alone(rules), LONE_FACTOR, 1.0)
-        found = shared_weights(room, base, slope, size, pull, train, circle, tie, rules)
+        scales = Scales(base, slope, size, class_factors(count), pull)
+        drawn = draws_to_zero(train, self.prepared.groups, rules)
+        found = shared_products(room, scales, circle, everywhere, rules, test, drawn)
         rho = np.ones(len(lone))
-        if draws_to_zero(train, self.prepared.groups, rules):
+        if drawn:
             noise = inflation * len(room.within) * (1 / size).sum(axis=0)
-            drawn = np.clip((found.sample - noise) / np.maximum(found.length, 1e-300), 0.05, 1.0)
-            rho = np.where(lone | (found.length <= 0), 1.0, drawn)
-        along, at_reference = _products(
-            np.asarray(self.prepared.scans[rows]), train.reference, room.weights
-        )
-        values = rho * (along + (1 - rho) * at_reference) - 0.5 * rho**2 * found.norms
+            part = (found.sample - noise) / np.maximum(found.length, 1e-300)
+            rho = np.where(lone | (found.length <= 0), 1.0, np.clip(part, 0.05, 1.0))
+        along, at_mean = found.products[:-1], found.products[-1]
+        values = rho * (along + (1 - rho) * at_mean) - 0.5 * rho**2 * found.norms
         with np.errstate(divide="ignore"):
             prior = np.log([class_prior(self.priors, n) for n in size.T])
         return np.moveaxis(values, 1, 2) + (prior[:, 1:] - prior[:, :1])
 
 
 class Train(NamedTuple):
-    """What the training scans have whatever their labels, relative to the first of them."""
+    """What the training scans have whatever their labels."""
 
-    reference: np.ndarray  # (J,) r
-    x: np.ndarray  # (J, k)
-    sums: np.ndarray  # (J,)
-    squares: np.ndarray  # (J,)
-    mean: np.ndarray  # (J,) of the scans themselves
+    mean: np.ndarray  # (J,) x̄
+    x: np.ndarray  # (J, k), relative to it
+    squares: np.ndarray  # (J,) Σ x²
     centered: bool  # whether the scans themselves have mean zero
 
 
 def training_part(scans: np.ndarray, rows: np.ndarray) -> Train:
-    """Training scans relative to the first, their sums and sums of squares."""
-    reference = scans[rows[0]].astype(float)
-    x, k = np.ascontiguousarray((np.asarray(scans[rows]) - reference).T), len(rows)
-    sums, squares = x.sum(axis=1), np.einsum("jk,jk->j", x, x)
-    mean, around = reference + sums / k, squares - sums**2 / k
-    centered = k * (mean @ mean) <= CENTERED * around.sum()
-    return Train(reference, x, sums, squares, mean, bool(centered))
+    """Training scans relative to their mean, which is found relative to the first of them."""
+    first = scans[rows[0]].astype(float)
+    x, k = np.ascontiguousarray((np.asarray(scans[rows]) - first).T), len(rows)
+    shift = x.mean(axis=1)
+    x -= shift[:, None]
+    mean, squares = first + shift, np.einsum("jk,jk->j", x, x)
+    centered = k * (mean @ mean) <= CENTERED * squares.sum()
+    return Train(mean, x, squares, bool(centered))
 
 
 def draws_alone(rules: SharingRules) -> bool:
@@ -163,55 +172,71 @@ def draws_to_zero(train: Train, groups: sparse.csr_array, rules: SharingRules) -
 class Workspace(NamedTuple):
     """Arrays of the size of all models of a few labellings, used again and again."""
 
-    means: np.ndarray  # (C, J, L)
+    deviations: np.ndarray  # (P, J, L)
     within: np.ndarray  # (J, L)
-    weights: np.ndarray  # (C - 1, J, L)
+    weights: np.ndarray  # (F, C - 1, L)
 
     def cut(self, n: int) -> Workspace:
         """Contiguous arrays for n labellings: these, or new ones for the last few."""
-        C, J, L = self.means.shape
-        return self if n == L else workspace(C, J, n)
+        J, L = self.within.shape
+        return self if n == L else workspace(self.weights.shape[1] + 1, J, n)
 
 
 def workspace(n_classes: int, n_features: int, n_lanes: int) -> Workspace:
     """Room for so many labellings."""
-    sizes = (n_classes, n_features, n_lanes), (n_features, n_lanes)
-    return Workspace(*(np.empty(size) for size in (*sizes, (n_classes - 1, *sizes[1]))))
+    made, block = len(_made_classes(n_classes)), min(FEATURES, n_features)
+    return Workspace(
+        np.empty((made, n_features, n_lanes)),
+        np.empty((n_features, n_lanes)),
+        np.empty((block, n_classes - 1, n_lanes)),
+    )
 
 
-def class_means(train: Train, Y: np.ndarray, count: np.ndarray, room: Workspace) -> None:
-    """Make class means X̄ + r and sums of squares within classes, by (1)."""
-    C, J, _ = room.means.shape
-    indicators = [np.ascontiguousarray(c == Y, dtype=float) for c in range(1, C)]
+def _made_classes(n_classes: int) -> range:
+    """Classes whose deviations are made: the second of two, or all."""
+    return range(1, 2) if n_classes == 2 else range(n_classes)
+
+
+def class_factors(count: np.ndarray) -> np.ndarray:
+    """The deviation of every class relative to that which is made for it."""
+    factor = np.ones_like(count)
+    if len(count) == 2:
+        factor[0] = -np.where(count[0] > 0, count[1] / np.maximum(count[0], 1), 0.0)
+    return factor
+
+
+def class_deviations(
+    train: Train, Y: np.ndarray, count: np.ndarray, lone: np.ndarray, room: Workspace
+) -> None:
+    """Make deviations of class means and sums of squares within classes, by (1).
+
+    Classes of one scan each have no residuals: the squares of all scans stand in for them.
+    """
+    made, J = list(_made_classes(len(count))), len(train.mean)
+    shares = [(c == Y) / np.maximum(count[c], 1) for c in made]
+    between = count[made] * (1 - class_factors(count)[0] if len(count) == 2 else 1.0)
+    between[:, lone] = 0.0
     for start in range(0, J, FEATURES):
         here = slice(start, min(start + FEATURES, J))
-        for c, members in enumerate(indicators, start=1):
-            np.matmul(train.x[here], members, out=room.means[c, here])
-        of_all = train.reference[here], train.sums[here], train.squares[here]
-        _finish_means(room.means[:, here], room.within[here], count, *of_all, len(Y))
+        for share, deviations in zip(shares, room.deviations):
+            np.matmul(train.x[here], share, out=deviations[here])
+        _squares_within(here.start, here.stop, room.deviations, between, train.squares, room.within)
 
 
 @njit(cache=True, fastmath=True)
-def _finish_means(means, within, count, reference, sums, squares, k):
-    """Turn the sums of classes 1 to C - 1 into means, with those of class 0 by what is left."""
-    C, J, L = means.shape
-    inverse = 1.0 / np.maximum(count, 1.0)
-    for j in range(J):
-        rest, left = means[0, j], within[j]
+def _squares_within(start, stop, deviations, between, squares, within):
+    """Σ_c M2_c by (1) of a block of features, zero where it is rounding."""
+    P, _, L = deviations.shape
+    for j in range(start, stop):
+        left, total, least = within[j], squares[j], NOTHING * squares[j]
         for b in range(L):
-            rest[b], left[b] = sums[j], squares[j]
-        for c in range(C - 1, -1, -1):
-            own, size, over = means[c, j], count[c], inverse[c]
+            left[b] = total
+        for p in range(P):
+            u, weight = deviations[p, j], between[p]
             for b in range(L):
-                total = own[b]
-                if c > 0:
-                    rest[b] -= total
-                mean = total * over[b] if size[b] > 0 else sums[j] / k
-                left[b] -= size[b] * mean * mean
-                own[b] = reference[j] + mean
+                left[b] -= weight[b] * u[b] * u[b]
         for b in range(L):
-            if left[b] <= NOTHING * squares[j]:
-                left[b] = 0.0
+            left[b] = left[b] if left[b] > least else 0.0
 
 
 def variance_scales(
@@ -258,8 +283,9 @@ def _log_moments(within: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, n
     n, first, second = (np.zeros(within.shape[1]) for _ in range(3))
     for start in range(0, len(within), FEATURES):
         block = within[start : start + FEATURES]
-        n += np.count_nonzero(block, axis=0)
-        logs = np.log(block if block.all() else np.where(block > 0, block, 1.0))
+        whole = block.all()  # mostly; counting takes as long as logarithms do
+        n += len(block) if whole else np.count_nonzero(block, axis=0)
+        logs = np.log(block if whole else np.where(block > 0, block, 1.0))
         first += logs.sum(axis=0)
         second += np.einsum("jl,jl->l", logs, logs)
     mean = first / n
@@ -270,45 +296,51 @@ def _log_moments(within: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, n
 # --- means and weights ------------------------------------------------------------------------
 
 
+class Scales(NamedTuple):
+    """What labellings differ in, beside class means."""
+
+    base: np.ndarray  # (L,)
+    slope: np.ndarray  # (L,)
+    size: np.ndarray  # (C, L) N
+    factor: np.ndarray  # (C, L)
+    pull: np.ndarray  # (L,) of class means toward their mean
+
+
 class Sums(NamedTuple):
     """Sums over features of what (2) and ρ need."""
 
     norms: np.ndarray  # (C - 1, L) Σ (θ̂_c² − θ̂_0²) / σ̂²
-    length: np.ndarray  # (L,) Σ_c Σ (θ̂_c + r)² / σ̂²
-    sample: np.ndarray  # (L,) Σ_c Σ (X̄_c + r)² / σ̂²
+    length: np.ndarray  # (L,) Σ_c Σ (θ̂_c + x̄)² / σ̂²
+    sample: np.ndarray  # (L,) Σ_c Σ (u_c + x̄)² / σ̂²
+    products: np.ndarray  # (m + 1, C - 1, L) Σ x φ_c / σ̂² of scans, and of x̄
 
 
-def shared_weights(
+def shared_products(
     room: Workspace,
-    base: np.ndarray,
-    slope: np.ndarray,
-    size: np.ndarray,
-    pull: np.ndarray,
-    train: Train,
+    scales: Scales,
     circle: Members,
-    tie: Tie,
+    everywhere: Overall,
     rules: SharingRules,
+    test: np.ndarray,
+    drawn: bool,
 ) -> Sums:
-    """Share means and weigh features by their variances, into ``room.weights``."""
-    means, (C, J, L) = room.means, room.means.shape
-    found = Sums(np.zeros((C - 1, L)), np.zeros(L), np.zeros(L))
+    """Share means, weigh features by their variances, and sum up one block after the other."""
+    (C, L), J = scales.size.shape, len(room.within)
+    norms, length, sample = np.zeros((C - 1, L)), np.zeros(L), np.zeros(L)
+    products = np.zeros((len(test), (C - 1) * L))
     everyone = isinstance(rules.means, str) and rules.means == "all"
     center, spread = np.zeros((C, L)), np.zeros((C, L))
     if everyone:
-        center, spread = means.mean(axis=1), means.var(axis=1) * (J / max(J - rules.tau_ddof, 1))
-    # The means of two classes with a scan each are tied by that of all scans.
-    tied = tie if C == 2 and (size >= 1).all() else Tie(*[np.empty(0)] * 3)
-    share_means(
-        means, room.within, base, slope, size, pull, train.reference, circle, tied, center, spread,
-        everyone, rules.tau_floor, room.weights, found,
-    )  # fmt: skip
-    return found
-
-
-def _products(
-    scans: np.ndarray, reference: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Products of the weights with scans relative to r, (m, C - 1, L), and with r, (C - 1, L)."""
-    x = np.vstack([scans - reference, reference])
-    along = np.stack([x @ part for part in weights], axis=1)
-    return along[:-1], along[-1]
+        for c, factor in enumerate(scales.factor):
+            deviations = room.deviations[min(c, len(room.deviations) - 1)]
+            means = everywhere.mean[:, None] + factor * deviations
+            center[c] = means.mean(axis=0)
+            spread[c] = means.var(axis=0) * (J / max(J - rules.tau_ddof, 1))
+    for start in range(0, J, FEATURES):
+        weights = room.weights[: J - start]
+        share_means(
+            start, room.deviations, room.within, scales, circle, everywhere, center, spread,
+            everyone, drawn, rules.tau_floor, weights, norms, length, sample,
+        )  # fmt: skip
+        products += test[:, start : start + FEATURES] @ weights.reshape(len(weights), -1)
+    return Sums(norms, length, sample, products.reshape(-1, C - 1, L))
