@@ -181,6 +181,7 @@ def learn_doubt(model: VoxelModel, X: Any, codes: NDArray, beta: tuple[float, fl
         fitted, X_test = refit_without(plain, X, codes, test)
         scores = np.concatenate([scores, fitted.predict_log_proba(X_test)])
         truth = np.concatenate([truth, codes[test]])
+        del fitted, X_test  # not held while the next is made
     return doubt_posterior(scores, truth, class_prior(None, counts), len(codes), beta)
 
 

@@ -49,19 +49,42 @@ def test_kernel_derivatives_and_diagonal(rng, shape):
         np.testing.assert_allclose(exact, (up - down) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("n", [0, 1, 7])
+@pytest.mark.parametrize("n", [0, 1, 7, 128, 129, 300])
 def test_factor_and_inverse(rng, n):
     Z = rng.normal(size=(n, n + 2))
     A = Z @ Z.T + 0.1 * np.eye(n)
     L = cholesky_factor(A)
     np.testing.assert_array_equal(L, np.tril(L))
     np.testing.assert_allclose(L @ L.T, A, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(inverse_from_factor(L) @ A, np.eye(n), atol=1e-8)
+    inverse = inverse_from_factor(L)
+    np.testing.assert_allclose(inverse @ A, np.eye(n), atol=1e-8)
+    np.testing.assert_array_equal(inverse, inverse.T)
 
 
 def test_factor_forgives_rounding_only(rng):
     Z = 1e8 * rng.normal(size=(20, 3))
     L = cholesky_factor(Z @ Z.T)  # rank 3 of 20: some eigenvalues come out negative
     np.testing.assert_allclose(L @ L.T, Z @ Z.T, atol=1e-9 * np.abs(Z @ Z.T).max())
-    with pytest.raises(ValueError, match=r"positive semi-definite.* eigenvalue -1 "):
-        cholesky_factor(np.diag([1.0, -1.0, 2.0]))
+    for overwrite in (False, True):
+        with pytest.raises(ValueError, match=r"positive semi-definite.* eigenvalue -1 "):
+            cholesky_factor(np.diag([1.0, -1.0, 2.0]), overwrite)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_columns", [3, 400])
+def test_factor_and_inverse_in_the_memory_of_the_matrix(rng, order, n_columns):
+    """Of full rank, and of rank 3 of 200, where rounding is forgiven at the second attempt."""
+    Z = rng.normal(size=(200, n_columns))
+    A = np.array(Z @ Z.T, order=order)
+    kept = A.copy()
+    L = cholesky_factor(A)
+    np.testing.assert_array_equal(A, kept)
+    np.testing.assert_allclose(L @ L.T, A, atol=1e-8)
+    again = cholesky_factor(A, overwrite=True)
+    assert np.shares_memory(again, A)
+    np.testing.assert_array_equal(again, L)
+    inverse = inverse_from_factor(L)
+    np.testing.assert_array_equal(cholesky_factor(kept), L)
+    there = inverse_from_factor(again, overwrite=True)
+    assert np.shares_memory(there, A)
+    np.testing.assert_array_equal(there, inverse)

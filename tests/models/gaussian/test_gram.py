@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from voxprior.blocks import gram_matrix, sums
 from voxprior.models.gaussian.gram import (
     Cross,
+    asymmetry,
     center_cross,
     center_gram,
     cross_gram,
@@ -27,6 +28,22 @@ def test_streamed_equals_whole(rng, small_blocks):
     cross = cross_gram(new, X)
     np.testing.assert_allclose(cross.gram, new @ X.T, rtol=1e-11)
     np.testing.assert_allclose(cross.squared_norms, (new**2).sum(axis=1), rtol=1e-12)
+
+
+def test_centring_in_place_and_asymmetry(rng):
+    X = rng.normal(size=(300, 5)) + 2.0
+    gram = X @ X.T
+    centered, means = center_gram(gram)
+    np.testing.assert_allclose(centered, (X - X.mean(axis=0)) @ (X - X.mean(axis=0)).T, atol=1e-10)
+    kept = gram.copy()
+    there, again = center_gram(kept, out=kept)
+    assert there is kept
+    np.testing.assert_array_equal(there, centered)
+    np.testing.assert_array_equal(again, means)
+    for i, j in ((299, 3), (2, 290), (1, 0)):
+        moved = gram.copy()
+        moved[i, j] += 0.25
+        assert asymmetry(moved) == pytest.approx(np.abs(moved - moved.T).max())
 
 
 def test_float32_is_summed_in_float64(rng):

@@ -1,5 +1,7 @@
 """Relevance vector estimators: solvers, bases, input forms, maps, odd data, sklearn checks."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import skops.io
@@ -290,6 +292,34 @@ def test_held_out_noise_against_refits_by_hand(rng):
 def test_intervals_of_scans_too_few_to_hold_out_are_those_of_the_targets(rng, n):
     X, y = rng.normal(size=(n, 5)), rng.normal(size=n)
     assert RVMRegressor().fit(X, y).interval_noise_ == pytest.approx(y.std(ddof=1))
+
+
+@pytest.mark.parametrize(
+    ("model", "matrices"),
+    [
+        (RVMRegressor(intervals="evidence"), 2.5),
+        (RVMRegressor(), 5.0),
+        (RVMClassifier(doubt=None), 4.5),
+        (RVMClassifier(), 6.8),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["linear", "precomputed"])
+def test_a_fit_holds_few_matrices_of_all_scans(rng, model, matrices, kernel):
+    """The Gram matrix and one to three more, beside the two of the fit while scans are held out."""
+    n = 700  # fewer have less than the grids of doubt do
+    X = rng.normal(size=(n, 20))
+    t = X[:, 0] + rng.normal(size=n)
+    target = t if isinstance(model, RVMRegressor) else (t > 0).astype(int)
+    given = X if kernel == "linear" else X @ X.T
+    kept = given.copy()
+    model = clone(model).set_params(kernel=kernel, max_iter=2)
+    tracemalloc.start()
+    with pytest.warns(ConvergenceWarning):
+        model.fit(given, target)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < matrices * 8 * n**2
+    np.testing.assert_array_equal(given, kept)
 
 
 def interval_coverage(model, signal, n, seeds):

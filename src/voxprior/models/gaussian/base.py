@@ -32,6 +32,7 @@ from voxprior.models.gaussian.covariance import (
 from voxprior.models.gaussian.evidence import Evidence, Optimum, evidence_grid, maximize
 from voxprior.models.gaussian.gram import (
     Cross,
+    asymmetry,
     center_cross,
     center_gram,
     cross_gram,
@@ -155,10 +156,14 @@ class GramModel(VoxelModel):
             grams = [gram_matrix(X, columns) for columns in self._columns()]
         self._refuse_infinite(X, np.array([np.diag(gram) for gram in grams]))
         self.gram_means_ = np.array([gram.mean(axis=0) for gram in grams])
+        # The one copy: matrices that are given, or shared with other folds, are not touched.
+        self.gram_ = np.array(grams)
+        del grams
         if self.center:
-            grams = [center_gram(gram)[0] for gram in grams]
-        self.gram_scale_ = np.array([self._scale(gram) for gram in grams])
-        self.gram_ = np.array([gram / scale for gram, scale in zip(grams, self.gram_scale_)])
+            for gram in self.gram_:
+                center_gram(gram, out=gram)
+        self.gram_scale_ = np.array([self._scale(gram) for gram in self.gram_])
+        self.gram_ /= self.gram_scale_[:, None, None]
         if not self._precomputed:
             keep = not self.copy_X or isinstance(X, BlockedScans) or is_on_disk(X)
             self.X_fit_ = X if keep else X.copy()
@@ -181,8 +186,9 @@ class GramModel(VoxelModel):
         """Scans, or of given kernels side by side the rows and the columns of the trained."""
         if not self._precomputed:
             return X[rows]
-        kernels = np.split(np.asarray(X), len(self._kernels()), axis=1)
-        return np.hstack([kernel[np.ix_(rows, trained)] for kernel in kernels])
+        X, n_kernels = np.asarray(X), len(self._kernels())
+        starts = X.shape[1] // n_kernels * np.arange(n_kernels)
+        return X[np.ix_(rows, np.add.outer(starts, trained).ravel())]
 
     def _given_grams(self, X: Any) -> list[np.ndarray]:
         n, n_kernels = X.shape[0], len(self._kernels())
@@ -194,8 +200,8 @@ class GramModel(VoxelModel):
             )
         grams = [np.asarray(part, dtype=float) for part in np.split(X, n_kernels, axis=1)]
         for gram in grams:
-            worst = np.abs(gram - gram.T).max()
-            if worst > KERNEL_TOLERANCE * max(np.abs(gram).max(), np.finfo(float).tiny):
+            worst = asymmetry(gram)
+            if worst > KERNEL_TOLERANCE * max(gram.max(), -gram.min(), np.finfo(float).tiny):
                 raise InputError(
                     "A precomputed training kernel must be symmetric",
                     got=f"differences from its transpose up to {worst:.3g}",

@@ -24,8 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky
-from scipy.linalg.lapack import dpotri
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from voxprior.errors import InputError
 
@@ -33,6 +32,8 @@ KERNEL_NAMES = ("linear", "poly", "rbf", "precomputed")
 # A kernel scaled by 1e16 and more has rounding errors larger than the identity added to it: they
 # are forgiven up to this part of the mean diagonal.
 ROUNDING = 1e-11
+# Half of a matrix is written in blocks of 128 columns; what is above the diagonal of one of these.
+ABOVE = np.triu(np.ones((128, 128), dtype=bool), 1)
 
 
 class Kernel(NamedTuple):
@@ -130,8 +131,15 @@ def _squared_distance(gram: np.ndarray, rows: np.ndarray, columns: np.ndarray) -
     return np.maximum(rows[:, None] + columns[None, :] - 2.0 * gram, 0.0)
 
 
-def cholesky_factor(A: np.ndarray) -> np.ndarray:
+def cholesky_factor(A: np.ndarray, overwrite: bool = False) -> np.ndarray:
     """Lower L with L Lᵀ = A; an indefinite A is an error that speaks of the kernel behind it.
+
+    Parameters
+    ----------
+    A : array (n, n)
+        Symmetric; one half of it is read.
+    overwrite : bool
+        L takes the memory of A, where that is contiguous.
 
     Examples
     --------
@@ -142,25 +150,62 @@ def cholesky_factor(A: np.ndarray) -> np.ndarray:
     """
     if not len(A):
         return A
-    for jitter in (0.0, ROUNDING * float(np.mean(np.diag(A)))):
-        try:
-            moved = A if jitter == 0.0 else A + jitter * np.eye(len(A))
-            return cholesky(moved, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            continue
+    L, diagonal = _for_lapack(A, overwrite), np.diag(A).copy()
+    for jitter in (0.0, ROUNDING * float(np.mean(diagonal))):
+        np.fill_diagonal(L, diagonal + jitter)
+        L, failed = dpotrf(L, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            _clear_above(L)
+            return L
+        mirror_lower(L.T)  # what is above the diagonal was not touched
+    np.fill_diagonal(L, diagonal)
     raise InputError(
         "The kernel matrix is not positive semi-definite",
-        got=f"the eigenvalue {np.linalg.eigvalsh(A)[0]:.3g} in its regularised form",
+        got=f"the eigenvalue {np.linalg.eigvalsh(L)[0]:.3g} in its regularised form",
         remedy="Check a precomputed kernel, or raise the noise",
     )
 
 
-def inverse_from_factor(L: np.ndarray) -> np.ndarray:
-    """(L Lᵀ)⁻¹ as a full symmetric matrix, at a third of the cost of solving for the identity."""
+def inverse_from_factor(L: np.ndarray, overwrite: bool = False) -> np.ndarray:
+    """(L Lᵀ)⁻¹ as a full symmetric matrix, at a third of the cost of solving for the identity.
+
+    With `overwrite` it takes the memory of L.
+    """
     if not len(L):
         return L
-    # What stands above the diagonal of L, zeros, is left there.
-    lower = dpotri(L, lower=1)[0]
-    whole = lower + lower.T
-    whole.flat[:: len(L) + 1] *= 0.5
-    return whole
+    inverse = dpotri(L, lower=1, overwrite_c=overwrite)[0]
+    mirror_lower(inverse)
+    return inverse.T  # rows one after the other, as elsewhere
+
+
+def _for_lapack(A: np.ndarray, overwrite: bool) -> np.ndarray:
+    """A symmetric A with columns one after the other: its rows are its columns."""
+    own = A if overwrite and A.dtype == np.float64 else np.array(A, dtype=np.float64)
+    return own if own.flags.f_contiguous else own.T
+
+
+def mirror_lower(A: np.ndarray) -> None:
+    """Copy what is below the diagonal to above it, in place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.array([[1.0, 9.0], [2.0, 3.0]])
+    >>> mirror_lower(A)
+    >>> A
+    array([[1., 2.],
+           [2., 3.]])
+    """
+    for start in range(0, len(A), len(ABOVE)):
+        stop = start + len(ABOVE)
+        corner = A[start:stop, start:stop]
+        np.copyto(corner, corner.T.copy(), where=ABOVE[: len(corner), : len(corner)])
+        A[start:stop, stop:] = A[stop:, start:stop].T
+
+
+def _clear_above(L: np.ndarray) -> None:
+    for start in range(0, len(L), len(ABOVE)):
+        stop = start + len(ABOVE)
+        corner = L[start:stop, start:stop]
+        np.copyto(corner, 0.0, where=ABOVE[: len(corner), : len(corner)])
+        L[start:stop, stop:] = 0.0

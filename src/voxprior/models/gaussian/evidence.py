@@ -281,6 +281,8 @@ def maximize(
             _climb(record, np.clip(start, bounds[:, 0], bounds[:, 1]), bounds)
     except _SpentError:
         pass
+    # What scipy has called it may keep in circles: matrices are not to wait for their collection.
+    del record.evidence
     return Optimum(record.best_theta, record.best, np.array(record.path))
 
 

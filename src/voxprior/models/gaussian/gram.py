@@ -39,6 +39,9 @@ import numpy as np
 from voxprior.blocks import blocked, voxel_blocks
 from voxprior.blocks.sums import all_rows, read_block, shared_gram
 
+# Rows of a matrix that are compared with its columns at a time.
+ROWS = 128
+
 
 class Cross(NamedTuple):
     """Inner products of new scans with the training scans, and with themselves."""
@@ -64,10 +67,27 @@ def cross_gram(X_new: Any, X: Any, columns: np.ndarray | None = None) -> Cross:
     return Cross(gram, norms)
 
 
-def center_gram(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gram matrix of the centred training scans, and the column means that later scans need."""
+def center_gram(gram: np.ndarray, out: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Gram matrix of the centred training scans, and the column means that later scans need.
+
+    `out` is where to put it; that may be the given matrix itself.
+    """
     means = gram.mean(axis=0)
-    return gram - means[:, None] - means[None, :] + means.mean(), means
+    centered = np.subtract(gram, means[:, None], out=out)
+    centered -= means
+    centered += means.mean()
+    return centered, means
+
+
+def asymmetry(gram: np.ndarray) -> float:
+    """Largest difference of a square matrix from its transpose.
+
+    >>> asymmetry(np.array([[1.0, 2.0], [2.5, 0.0]]))
+    0.5
+    """
+    starts = range(0, len(gram), ROWS)
+    pairs = ((gram[i : i + ROWS, i:], gram[i:, i : i + ROWS]) for i in starts)
+    return max(float(np.abs(upper - lower.T).max()) for upper, lower in pairs)
 
 
 def center_cross(cross: Cross, means: np.ndarray) -> Cross:

@@ -1,6 +1,7 @@
 """What relevance vector classifiers and regressors share: bases, solvers, what a fit keeps.
 
-Only the relevant scans (or columns) and the mean scan survive the fit:
+A kernel matrix is made once: it is the Φ of a fit in which all scans have a weight, and fits
+without some scans take parts of it. Only the relevant scans (or columns) and the mean scan survive:
 
     kernel   φ_r(x) = k(x − x̄, x_r − x̄) from  x·x_r − x·x̄ − m_r + m̄,   m_r = x_r·x̄,  m̄ = x̄·x̄
     voxels   φ_j(x) = x_j − x̄_j
@@ -11,9 +12,9 @@ Only the relevant scans (or columns) and the mean scan survive the fit:
 | x_r | `scans_` | (R, p) |
 | x̄ | `mean_scan_` | (p,) |
 | m_r, m̄ | `scan_means_`, `grand_mean_` | (R,), scalar |
-| Φ | `design_` | (n, R + 1), ones last |
+| Φ without its ones | `design_` | (n, R) |
 | V | `variances_` | (K, R + 1) |
-| R | `precisions_` | (K, n, n) |
+| R | `precisions_` | list of K (n, n) |
 """
 
 import warnings
@@ -72,7 +73,9 @@ class RelevanceVectorMachine(GramModel):
         """Inner products are all that weights on samples need: voxels are read once for all."""
         if self.basis == "voxels" or self.kernel != "linear":
             return self, X
-        return clone(self).set_params(kernel="precomputed"), gram_matrix(X)
+        # That of a fit under way is centred and scaled already; parts of it are so anew.
+        gram = self.gram_[0] if hasattr(self, "gram_") else gram_matrix(X)
+        return clone(self).set_params(kernel="precomputed"), gram
 
     def _kernel(self) -> tuple[list[Kernel], np.ndarray]:
         """The one kernel and its hyper-parameters; the bias of a linear one is a column."""
@@ -88,9 +91,11 @@ class RelevanceVectorMachine(GramModel):
             self._refuse_infinite(X, mean)
             return Basis(X, mean if self.center else None)
         gram = self._fit_gram(X)
-        rows = np.einsum("mii->mi", gram)
         kernels, theta = self._kernel()
-        return Basis(covariance(kernels, theta, gram, rows, rows))
+        if kernels[0].name in LINEAR:  # without a bias, of scale 1: the Gram matrix itself
+            return Basis(gram[0], symmetric=True)
+        rows = np.einsum("mii->mi", gram)
+        return Basis(covariance(kernels, theta, gram, rows, rows), symmetric=True)
 
     def _solve(self, basis: Basis, targets: Targets) -> Relevance:
         """Run the chosen solver."""
@@ -126,14 +131,14 @@ class RelevanceVectorMachine(GramModel):
         v = np.array([fit.v for fit in fits])
         last = basis.n_columns - 1
         self.relevance_ = np.flatnonzero(v[:, :last].any(axis=0))
-        columns = np.append(self.relevance_, last)
-        self.variances_ = v[:, columns]
-        self.design_ = basis.columns(columns)
+        self.variances_ = v[:, np.append(self.relevance_, last)]
+        everything = basis.symmetric and len(self.relevance_) == last
+        self.design_ = basis.X if everything else basis.columns(self.relevance_)
         residual = [fit.state.residual for fit in fits]
-        pairs = zip(residual, self.variances_)
-        weights = np.concatenate([(self.design_.T @ r).T * row for r, row in pairs])
-        self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
-        self.precisions_ = np.concatenate([fit.state.precision for fit in fits])
+        pairs = list(zip(residual, self.variances_))
+        self.coef_ = np.concatenate([(self.design_.T @ r).T * row[:-1] for r, row in pairs])
+        self.intercept_ = np.concatenate([r.sum(axis=0) * row[-1] for r, row in pairs])
+        self.precisions_ = [R for fit in fits for R in fit.state.precision]
         used = self.variances_[:, :-1]
         alpha = np.where(used > 0, 1.0 / np.where(used > 0, used, 1.0), np.inf)
         self.alpha_ = alpha[0] if len(fits) == 1 else alpha
@@ -164,10 +169,13 @@ class RelevanceVectorMachine(GramModel):
             self.scan_means_, self.grand_mean_ = means[self.relevance_], float(means.mean())
             self.scan_norms_ = np.diag(self.gram_[0])[self.relevance_]
             del self.X_fit_
-        del self.gram_
+
+    def _forget_gram(self) -> None:
+        """Drop what only fits without some of the scans need."""
+        self.__dict__.pop("gram_", None)
 
     def _features(self, X: Any) -> np.ndarray:
-        """Relevant columns (n_new, R + 1) of new scans, ones last."""
+        """Relevant columns (n_new, R) of new scans."""
         if self.basis == "voxels":
             self._refuse_infinite(X, column_means(X))
             part = np.asarray(X[:, self.relevance_], dtype=np.float64) - self.column_means_
@@ -175,7 +183,7 @@ class RelevanceVectorMachine(GramModel):
             part = self._given_columns(X) / self.gram_scale_[0]
         else:
             part = self._kernel_to_scans(X)
-        return np.column_stack([part, np.ones(len(part))])
+        return part
 
     def _given_columns(self, X: Any) -> np.ndarray:
         """Relevant columns of a precomputed kernel, centred as in training."""
@@ -198,12 +206,12 @@ class RelevanceVectorMachine(GramModel):
 
     def _covariance_to(self, Phi: np.ndarray, output: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """ΦVΦᵀ between new and training scans, and its diagonal for new scans."""
-        v = self.variances_[output]
-        return (Phi * v) @ self.design_.T, (Phi**2) @ v
+        v, v_bias = self.variances_[output, :-1], self.variances_[output, -1]
+        return (Phi * v) @ self.design_.T + v_bias, (Phi**2) @ v + v_bias
 
     def _latent(self, Phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n_new, K) of the latent functions."""
-        mean = Phi[:, :-1] @ self.coef_.T + self.intercept_
+        mean = Phi @ self.coef_.T + self.intercept_
         variance = np.empty_like(mean)
         for k, R in enumerate(self.precisions_):
             K, own = self._covariance_to(Phi, k)

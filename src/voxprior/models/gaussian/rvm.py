@@ -167,6 +167,7 @@ class RVMClassifier(VoxelClassifier, RelevanceVectorMachine):
         tell_if_long(self, expected, len(codes))
         self._fit_weights(X, codes)
         self.doubt_ = None if beta is None else learn_doubt(self, X, codes, beta)._asdict()
+        self._forget_gram()
         return self
 
     def _fit_weights(self, X: Any, codes: np.ndarray) -> None:
@@ -303,6 +304,7 @@ class RVMRegressor(VoxelRegressor, RelevanceVectorMachine):
         self.noise_ = self.interval_noise_ = float(np.sqrt(fit.noise))
         if self.intervals == "held_out":
             self.interval_noise_ = float(np.sqrt(self._held_out_noise(X, y)))
+        self._forget_gram()
         return self
 
     def _held_out_noise(self, X: Any, y: np.ndarray) -> float:
@@ -319,6 +321,7 @@ class RVMRegressor(VoxelRegressor, RelevanceVectorMachine):
             mean, latent = fitted._latent(fitted._features(X_test))
             residual.append(y[test] - mean[:, 0] - fitted.y_mean_)
             variance.append(latent[:, 0])
+            del fitted, X_test  # not held while the next is made
         noise = noise_of_residuals(np.concatenate(residual), np.concatenate(variance))
         # A σ² known from n residuals makes new ones Student's, whose variance is larger.
         return noise * (len(y) - 1) / (len(y) - 3)

@@ -59,6 +59,8 @@ class Basis:
         Subtracted from the columns.
     bias : bool
         Append a column of ones.
+    symmetric : bool
+        X is a symmetric matrix in float64, as a kernel is, and `means` are not given.
 
     Examples
     --------
@@ -68,8 +70,14 @@ class Basis:
     array([4., 7., 2.])
     """
 
-    def __init__(self, X: Any, means: np.ndarray | None = None, bias: bool = True):
-        self.X, self.means, self.bias = X, means, bias
+    def __init__(
+        self,
+        X: Any,
+        means: np.ndarray | None = None,
+        bias: bool = True,
+        symmetric: bool = False,
+    ):
+        self.X, self.means, self.bias, self.symmetric = X, means, bias, symmetric
         self.n_rows = X.shape[0]
         self.n_columns = X.shape[1] + int(bias)
 
@@ -150,13 +158,16 @@ class GaussianTargets:
         self.noise = 0.1 * self.scale if noise is None else noise
         self.n_outputs = 1
 
-    def state(self, K: np.ndarray, latent: np.ndarray | None) -> State:
-        """Exact posterior for the covariance K = ΦVΦᵀ."""
+    def state(self, K: np.ndarray, latent: np.ndarray | None, overwrite: bool = False) -> State:
+        """Exact posterior for the covariance K = ΦVΦᵀ, whose memory R takes if `overwrite`."""
         n = len(self.t)
-        L = cholesky_factor(K + self.noise * np.eye(n))
-        R = inverse_from_factor(L)
+        C = K if overwrite else K.copy()
+        C.flat[:: n + 1] += self.noise
+        L = cholesky_factor(C, overwrite=True)
+        half_determinant = np.log(np.diag(L)).sum()
+        R = inverse_from_factor(L, overwrite=True)
         r = R @ self.t
-        evidence = -0.5 * self.t @ r - np.log(np.diag(L)).sum() - 0.5 * n * LOG_2PI
+        evidence = -0.5 * self.t @ r - half_determinant - 0.5 * n * LOG_2PI
         return State(r[:, None], R[None], float(evidence), (self.t - self.noise * r)[:, None])
 
     def update_noise(self, residual: np.ndarray, gamma: float, rule: str) -> None:
@@ -181,7 +192,8 @@ class LogisticTargets:
         """Laplace approximation for the covariance K = ΦVΦᵀ."""
         fit = laplace(K, self.sign, start=None if latent is None else latent[:, 0])
         residual = logistic(self.sign, fit.f).d1
-        return State(residual[:, None], site_matrix(fit)[None], fit.log_evidence, fit.f[:, None])
+        R = site_matrix(fit, overwrite=True)
+        return State(residual[:, None], R[None], fit.log_evidence, fit.f[:, None])
 
 
 class SoftmaxTargets:

@@ -10,26 +10,34 @@ precision averages over all of them.
 
 v is searched in units of the mean squared row of Φ, and of the variance of the targets.
 
-In regression one decomposition ΦΦᵀ = UΛUᵀ serves all θ. With D = vΛ + σ²I, z = Uᵀt and o = Uᵀ1 the
-covariance of the targets is U(D + v_b ooᵀ)Uᵀ, so that with κ = v_b/(1 + v_b oᵀD⁻¹o)
+In regression one tridiagonal form serves all θ: P = ΦΦᵀ = QTQᵀ, or P = QT²Qᵀ where Φ is a kernel
+matrix K = QTQᵀ, which is squared only in the end. With z = Qᵀt, o = Qᵀ1 and C₀ = vQᵀPQ + σ²I the
+covariance of the targets is Q(C₀ + v_b ooᵀ)Qᵀ, so that with κ = v_b/(1 + v_b oᵀC₀⁻¹o)
 
-    tᵀC⁻¹t = zᵀD⁻¹z − κ(oᵀD⁻¹z)²,   log|C| = Σ log D + log(1 + v_b oᵀD⁻¹o)
-    UᵀC⁻¹t = a = D⁻¹z − κ(oᵀD⁻¹z) D⁻¹o,   tr C⁻¹ = Σ 1/D − κ Σ o²/D²
+    tᵀC⁻¹t = zᵀC₀⁻¹z − κ(oᵀC₀⁻¹z)²,   log|C| = Σ log(vλ + σ²) + log(1 + v_b oᵀC₀⁻¹o)
+    QᵀC⁻¹t = a = C₀⁻¹z − κ(oᵀC₀⁻¹z) C₀⁻¹o,   tr C⁻¹ = Σ 1/(vλ + σ²) − κ|C₀⁻¹o|²
 
-and the evidence and its gradient cost O(n).
+for the eigenvalues λ of P, which T has alone. C₀⁻¹z is the solution of a tridiagonal system, for a
+kernel matrix  C₀⁻¹ = −Im (√v T + iσI)⁻¹ / σ.  The evidence and its gradient cost O(n), and T costs
+4/3 n³: a third of what eigenvectors do.
 
 | symbol | variable | shape |
 |---|---|---|
 | ΦΦᵀ without the bias | `product` | (n, n) |
-| Λ, z, o | `values`, `rotated`, `ones` | (n,) |
+| T, below and on its diagonal | `Tridiagonal` | (n,), (n - 1,) |
+| z, o | `rotated` | (n, 2) |
+| λ | `values` | (n,) |
 | log v, log v_b, log σ | `theta` | (2,), regression (3,) |
 
 Reference: M. E. Tipping, JMLR 1 (2001) 211-244 (the model, with one precision per column);
 C. E. Rasmussen, J. Quiñonero-Candela, ICML 2005 (what sparsity costs).
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigvalsh_tridiagonal, solve_banded
+from scipy.linalg.lapack import dormqr, dsytrd, dsytrd_lwork
 
 from voxprior.models.gaussian.evidence import maximize
 from voxprior.models.gaussian.laplace import (
@@ -58,50 +66,126 @@ MOST_NOISE = 2.0
 NOISE_START = 0.5
 
 
+class Tridiagonal(NamedTuple):
+    """A symmetric matrix A = QTQᵀ by its tridiagonal form."""
+
+    diagonal: np.ndarray
+    below: np.ndarray
+
+    def __matmul__(self, x: np.ndarray) -> np.ndarray:
+        """Tx."""
+        out = self.diagonal * x
+        out[1:] += self.below * x[:-1]
+        out[:-1] += self.below * x[1:]
+        return out
+
+    def solve(self, scale: float, shift: complex, right: np.ndarray) -> np.ndarray:
+        """(scale T + shift I)⁻¹ right."""
+        bands = np.zeros((3, len(self.diagonal)), dtype=np.result_type(shift, float))
+        bands[0, 1:] = bands[2, :-1] = scale * self.below
+        bands[1] = scale * self.diagonal + shift
+        return solve_banded((1, 1), bands, right, overwrite_ab=True, check_finite=False)
+
+
+def tridiagonal(A: np.ndarray, right: np.ndarray) -> tuple[Tridiagonal, np.ndarray]:
+    """T, and Qᵀright, of a symmetric matrix with A = QTQᵀ; A is overwritten.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.array([[2.0, 3.0, 4.0], [3.0, 1.0, 0.0], [4.0, 0.0, 1.0]])
+    >>> T, rotated = tridiagonal(A, np.array([[1.0], [3.0], [4.0]]))
+    >>> T.diagonal, abs(T.below).round(8), abs(rotated[:, 0]).round(8)
+    (array([2., 1., 1.]), array([5., 0.]), array([1., 5., 0.]))
+    """
+    n = len(A)
+    columns = A if A.flags.f_contiguous else A.T  # as LAPACK has them; A is symmetric
+    reflectors, diagonal, below, tau, _ = dsytrd(
+        columns, lower=1, lwork=int(dsytrd_lwork(n)[0]), overwrite_a=1
+    )
+    # Below the diagonal stand the reflectors of 1 ⊕ Q: columns of n - 1 numbers, n apart. Read as
+    # columns of n they end in the first number of the next column, which is free to be zero.
+    reflectors[0, 1:] = 0.0
+    shifted = reflectors.ravel(order="K")[1 : 1 + n * (n - 1)].reshape(n, n - 1, order="F")
+    rest = np.zeros((n, right.shape[1]), order="F")
+    rest[:-1] = right[1:]
+    rest = dormqr("L", "T", shifted, tau, rest, 64 * right.shape[1], overwrite_c=1)[0]
+    return Tridiagonal(diagonal, below), np.vstack([right[:1], rest[:-1]])
+
+
 class TiedEvidence:
     """Log evidence of one shared variance and its gradient."""
 
     def __init__(self, basis: Basis, targets: Targets):
-        self.targets = targets
-        self.product = basis.product()
+        self.basis, self.targets = basis, targets
         self._latent: np.ndarray | None = None
-        if isinstance(targets, GaussianTargets):
-            values, U = eigh(self.product)
-            self.values, self.rotated = np.maximum(values, 0.0), U.T @ targets.t
-            self.ones = U.sum(axis=0)
+        if not isinstance(targets, GaussianTargets):
+            self.product = basis.product()
+            self.energy = float(np.trace(self.product))
+            return
+        A = basis.X.copy() if basis.symmetric else basis.product()
+        right = np.column_stack([targets.t, np.ones(basis.n_rows)])
+        self.T, self.rotated = tridiagonal(A, right)
+        values = eigvalsh_tridiagonal(*self.T, check_finite=False, lapack_driver="sterf")
+        self.values = values**2 if basis.symmetric else np.maximum(values, 0.0)
+        self.energy = float(self.values.sum())
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         """K (n, n) at θ."""
-        return np.exp(theta[0]) * self.product + np.exp(theta[1])
+        if isinstance(self.targets, GaussianTargets):
+            K = self.basis.product()
+            K *= np.exp(theta[0])
+        else:
+            K = np.exp(theta[0]) * self.product
+        K += np.exp(theta[1])
+        return K
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient at θ."""
         targets = self.targets
         if isinstance(targets, GaussianTargets):
             return self._of_numbers(*np.exp(theta * [1.0, 1.0, 2.0]))
-        K = self.covariance(theta)
-        dK = np.array([np.exp(theta[0]) * self.product, np.full(K.shape, np.exp(theta[1]))])
+        K, v_bias = self.covariance(theta), np.exp(theta[1])
+        # K = vP + v_b 11ᵀ: what K itself changes less what its bias does is what v changes. A
+        # matrix of ones that has one number in memory will do.
+        dK = [K, np.broadcast_to(v_bias, K.shape)]
         if isinstance(targets, LogisticTargets):
             fit = laplace(K, targets.sign, start=self._latent)
-            self._latent = fit.f
-            return fit.log_evidence, laplace_gradient(fit, K, targets.sign, dK)
-        several = softmax_laplace(K, targets.onehot, self._latent)
-        self._latent = several.f
-        return several.log_evidence, softmax_gradient(several, K, targets.onehot, dK)
+            value, self._latent = fit.log_evidence, fit.f
+            slopes = laplace_gradient(fit, K, targets.sign, dK, overwrite=True)
+        else:
+            several = softmax_laplace(K, targets.onehot, self._latent)
+            value, self._latent = several.log_evidence, several.f
+            slopes = softmax_gradient(several, K, targets.onehot, np.array(dK))
+        return value, np.array([slopes[0] - slopes[1], slopes[1]])
+
+    def _solve(self, v: float, noise: float) -> np.ndarray:
+        """C₀⁻¹ of the targets and of ones."""
+        if not self.basis.symmetric:
+            return self.T.solve(v, noise, self.rotated)
+        sigma = np.sqrt(noise)
+        return -self.T.solve(np.sqrt(v), 1j * sigma, self.rotated).imag / sigma
+
+    def _power(self, x: np.ndarray) -> float:
+        """Quadratic form xᵀPx."""
+        moved = self.T @ x
+        return float(moved @ moved) if self.basis.symmetric else float(x @ moved)
 
     def _of_numbers(self, v: float, v_bias: float, noise: float) -> tuple[float, np.ndarray]:
         """The same in regression, from the decomposition; gradient by log v, log v_b, log σ."""
-        z, o, D = self.rotated, self.ones, v * self.values + noise
-        ones, mixed = float(o @ (o / D)), float(o @ (z / D))
+        (z, o), D = self.rotated.T, v * self.values + noise
+        from_z, from_o = self._solve(v, noise).T
+        ones, mixed = float(o @ from_o), float(o @ from_z)
         kappa = v_bias / (1.0 + v_bias * ones)
-        a = (z - kappa * mixed * o) / D
-        fit = float(z @ (z / D)) - kappa * mixed**2
+        a = from_z - kappa * mixed * from_o
+        fit = float(z @ from_z) - kappa * mixed**2
         determinant = float(np.log(D).sum()) + np.log1p(v_bias * ones)
-        inverse = 1.0 / D - kappa * (o / D) ** 2  # diagonal of C⁻¹ in the eigenvectors
+        trace = float((1.0 / D).sum()) - kappa * float(from_o @ from_o)
+        trace_of_product = float((self.values / D).sum()) - kappa * self._power(from_o)
         gradient = [
-            0.5 * v * float(self.values @ (a**2 - inverse)),
+            0.5 * v * (self._power(a) - trace_of_product),
             0.5 * v_bias * (float(o @ a) ** 2 - ones * (1.0 - kappa * ones)),
-            noise * float((a**2 - inverse).sum()),
+            noise * (float(a @ a) - trace),
         ]
         return -0.5 * (fit + determinant + len(z) * LOG_2PI), np.array(gradient)
 
@@ -137,8 +221,7 @@ def tied(
     """
     evidence = TiedEvidence(basis, targets)
     unit = np.log(targets.scale)
-    energy = float(np.trace(evidence.product)) / basis.n_rows
-    v_unit = unit - np.log(energy or 1.0)
+    v_unit = unit - np.log(evidence.energy / basis.n_rows or 1.0)
     log_v = np.add(V_STARTS, v_unit) if v is None else np.log([v])
     v_bounds = np.add(V_BOUNDS, v_unit) if v is None else np.log([v, v])
     bounds = [v_bounds, np.add(BIAS_BOUNDS, unit)]
@@ -148,8 +231,11 @@ def tied(
         rest.append(0.5 * (np.log(NOISE_START) + unit))
     starts = [np.array([start, *rest]) for start in log_v]
     best = maximize(evidence, starts, np.array(bounds), max_evals=max_evals)
+    K = evidence.covariance(best.theta)
     if isinstance(targets, GaussianTargets):
         targets.noise = float(np.exp(2.0 * best.theta[2]))
-    state = targets.state(evidence.covariance(best.theta), None)
+        state = targets.state(K, None, overwrite=True)
+    else:
+        state = targets.state(K, None)
     variances = tied_variances(basis, *np.exp(best.theta[:2]))
     return Relevance(variances, targets.noise, state, np.maximum.accumulate(best.path))
