@@ -26,6 +26,8 @@ from scipy.linalg import svd
 
 from voxprior.auto.views import Views, Voxels, combined, lifted
 from voxprior.blocks import voxel_blocks
+from voxprior.blocks.sums import reading
+from voxprior.blocks.threads import sum_over_blocks
 
 __all__ = ["Basis", "basis_of", "patterns", "projected"]
 
@@ -67,10 +69,13 @@ def _factors(dual: NDArray) -> tuple[NDArray, NDArray]:
 
 def projected(X: NDArray, voxels: Voxels, maps: NDArray) -> NDArray[np.float64]:
     """Inner products (m, r) of centred scans with maps (r, p)."""
-    total = np.zeros((len(X), len(maps)))
-    for block in voxel_blocks(len(X) + len(maps), X.shape[1]):
+
+    def add(block: slice, total: NDArray) -> None:
         total += voxels.read(X, block) @ maps[:, block].T
-    return total
+
+    n, r = len(X), len(maps)
+    with reading(X):
+        return sum_over_blocks(add, voxel_blocks(n + r, X.shape[1]), (n, r))[0]
 
 
 def patterns(X: NDArray, voxels: Voxels, latent: NDArray) -> NDArray:

@@ -36,6 +36,7 @@ from voxprior.auto.folds import Folds
 from voxprior.auto.views import Views, Voxels, neighbor_radius
 from voxprior.auto.weights import NOTHING, PROBABILITIES, Grid, discriminant_grid
 from voxprior.blocks import BlockedScans, voxel_blocks
+from voxprior.blocks.threads import each_block
 from voxprior.models.sharing import FeatureSharingNB
 from voxprior.space import VoxelSpace
 
@@ -168,6 +169,9 @@ def centered_scans(X: NDArray, voxels: Voxels) -> NDArray:
     if isinstance(X, BlockedScans):
         return X.changed(voxels.applied)
     scans = np.empty_like(X)
-    for block in voxel_blocks(*X.shape):
+
+    def fill(block: slice) -> None:
         scans[:, block] = voxels.read(X, block)
+
+    each_block(fill, voxel_blocks(*X.shape))
     return scans

@@ -35,11 +35,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array
 from scipy.spatial import cKDTree
 
 from voxprior.blocks import BlockedScans, gram_matrix, voxel_blocks
-from voxprior.blocks.sums import shared_gram
+from voxprior.blocks.sums import reading, shared_gram
+from voxprior.blocks.threads import each_block, sum_over_blocks
 from voxprior.errors import InputError
 from voxprior.models.gaussian.gram import Cross, center_gram
 from voxprior.space import VoxelSpace
@@ -61,6 +62,8 @@ __all__ = [
 VIEWS = ("raw", "z", "smooth")
 # Reach of the smooth view in voxels: the 26 neighbours in a volume.
 REACH = 1.8
+# Most voxels that are read as they lie, over those of a block whose neighbours they are.
+STRETCH = 4
 # Scans that the mean variance of all voxels counts for, beside a voxel's own.
 PRIOR_DEGREES = 4.0
 # Voxels whose variance is below this share of the largest do not vary.
@@ -113,13 +116,16 @@ def views_of(
     (('raw', 'z'), [0.56, 0.11, -0.67])
     """
     n, p = X.shape
-    voxels, squares, raw = _unscaled(X, smoother), np.empty(p), np.zeros((n, n))
-    known = _gram_of_all(X)
-    for block in voxel_blocks(n, p):
+    voxels, squares, known = _unscaled(X, smoother), np.empty(p), _gram_of_all(X)
+
+    def add(block: slice, total: NDArray) -> None:
         part = voxels.read(X, block)
         if known is None:
-            raw += part @ part.T
+            total += part @ part.T
         squares[block] = np.einsum("ij,ij->j", part, part)
+
+    with reading(X):
+        (raw,) = sum_over_blocks(add, voxel_blocks(n, p), (n, n))
     if known is not None:
         raw = center_gram(known)[0] / voxels.unit**2
     centered = groups is not None and _is_centered(raw, groups)
@@ -142,13 +148,17 @@ def _gram_of_all(X: Any) -> NDArray[np.float64] | None:
 
 def _unscaled(X: Any, smoother: csr_array | None) -> Voxels:
     """Mean and unit of training scans."""
-    mean, unit = np.empty(X.shape[1]), 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for block in voxel_blocks(*X.shape):
-            part = X[:, block]
+    mean, reach = np.empty((2, X.shape[1]))
+
+    def fill(block: slice) -> None:
+        part = X[:, block]
+        with np.errstate(over="ignore", invalid="ignore"):
             mean[block] = center = part.mean(axis=0, dtype=np.float64)
-            reach = np.maximum(part.max(axis=0) - center, center - part.min(axis=0))
-            unit = float(np.maximum(unit, reach.max()))
+            reach[block] = np.maximum(part.max(axis=0) - center, center - part.min(axis=0))
+
+    with reading(X):
+        each_block(fill, voxel_blocks(*X.shape))
+    unit = float(reach.max(initial=0.0))
     refuse_infinite(unit)
     return Voxels(mean, unit or 1.0, np.ones(len(mean)), smoother)
 
@@ -186,21 +196,26 @@ def gram_of(X: Any, voxels: Voxels, view: str) -> NDArray[np.float64]:
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    gram = np.zeros((len(X), len(X)))
-    for block in _blocks(len(X), voxels):
+
+    def add(block: slice, gram: NDArray) -> None:
         part = _viewed(X, block, voxels, view)
         gram += part @ part.T
-    return gram
+
+    with reading(X):
+        return sum_over_blocks(add, _blocks(len(X), voxels), (len(X), len(X)))[0]
 
 
 def cross_of(X_new: Any, X: Any, voxels: Voxels, view: str) -> Cross:
     """Inner products (n_new, n) of new scans with the training scans, and with themselves."""
-    gram, norms = np.zeros((len(X_new), len(X))), np.zeros(len(X_new))
-    for block in _blocks(len(X) + len(X_new), voxels):
+
+    def add(block: slice, gram: NDArray, norms: NDArray) -> None:
         part = _viewed(X_new, block, voxels, view)
         gram += part @ _viewed(X, block, voxels, view).T
         norms += np.einsum("ij,ij->i", part, part)
-    return Cross(gram, norms)
+
+    n_new, n = len(X_new), len(X)
+    with reading(X_new, X):
+        return Cross(*sum_over_blocks(add, _blocks(n + n_new, voxels), (n_new, n), (n_new,)))
 
 
 def _viewed(X: Any, block: slice, voxels: Voxels, view: str) -> NDArray[np.float64]:
@@ -212,8 +227,14 @@ def _viewed(X: Any, block: slice, voxels: Voxels, view: str) -> NDArray[np.float
     n_voxels = voxels.smoother.shape[0]
     start = block.start // n_voxels * n_voxels
     rows = voxels.smoother[block.start - start : block.stop - start]
-    seen = np.unique(rows.indices)
-    columns = start + seen
+    first, end = int(rows.indices.min()), int(rows.indices.max()) + 1
+    seen: slice | NDArray
+    columns: slice | NDArray
+    if end - first <= STRETCH * rows.shape[0]:
+        seen, columns = slice(first, end), slice(start + first, start + end)
+    else:  # neighbours that lie far apart in memory
+        seen = np.unique(rows.indices)
+        columns = start + seen
     return (rows[:, seen] @ (voxels.read(X, columns) * voxels.scale[columns]).T).T
 
 
@@ -232,8 +253,12 @@ def _blocks(n_rows: int, voxels: Voxels) -> Iterator[slice]:
 def combined(X: Any, voxels: Voxels, rows: NDArray) -> NDArray[np.float64]:
     """Combinations `rows` (r, n) of the centred scans in units, (r, p)."""
     total = np.empty((len(rows), X.shape[1]))
-    for block in voxel_blocks(*X.shape):
+
+    def fill(block: slice) -> None:
         total[:, block] = rows @ voxels.read(X, block)
+
+    with reading(X):
+        each_block(fill, voxel_blocks(*X.shape))
     return total
 
 
@@ -271,17 +296,19 @@ def smoother_of(space: VoxelSpace | None) -> csr_array | None:
     if space is None or unit is None:
         return None
     graph = space.adjacency() if space.kind == "mesh" else space.adjacency(radius=REACH * unit)
-    pairs = graph.tocoo()
-    apart = space.coordinates[pairs.row] - space.coordinates[pairs.col]
-    distance = np.linalg.norm(apart, axis=1) / unit
-    near = distance <= REACH * (1 + 1e-9)
-    if not near.any():
+    itself = np.arange(space.n_voxels, dtype=graph.indices.dtype)
+    row, column = np.repeat(itself, np.diff(graph.indptr)), graph.indices
+    squared = np.zeros(len(row))
+    for along in space.coordinates.T / unit:
+        squared += (along[row] - along[column]) ** 2
+    kernel = np.exp(squared / -2)
+    kernel[squared > (REACH * (1 + 1e-9)) ** 2] = 0.0
+    if not kernel.any():
         return None
-    itself = np.arange(space.n_voxels)
-    row, column = np.append(pairs.row[near], itself), np.append(pairs.col[near], itself)
-    kernel = np.append(np.exp(-(distance[near] ** 2) / 2), np.ones(len(itself)))
-    total = np.bincount(row, kernel)
-    return csr_array((kernel / total[row], (row, column)), shape=graph.shape)
+    smoother = csr_array((kernel, column, graph.indptr), graph.shape) + eye_array(len(itself))
+    smoother.eliminate_zeros()
+    smoother.data /= np.repeat(smoother.sum(axis=1), np.diff(smoother.indptr))
+    return smoother
 
 
 def neighbor_radius(space: VoxelSpace) -> float | None:

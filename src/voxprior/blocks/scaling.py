@@ -10,15 +10,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior.blocks.scans import BlockedScans, Columns, blocked
-from voxprior.blocks.sums import refuse_infinite, voxel_blocks
+from voxprior.blocks.sums import BLOCK_ELEMENTS, refuse_infinite, voxel_blocks
+from voxprior.blocks.threads import side_by_side
 from voxprior.errors import InputError
 
 
 class VoxelScaler(StandardScaler):
-    """scikit-learn's `StandardScaler`, also for scans that do not fit into memory.
+    """scikit-learn's `StandardScaler`, a block of voxels at a time: nothing is copied whole.
 
-    These are read a block of voxels at a time in `fit`; `transform` reads nothing, and scales
-    blocks when they are asked for.
+    Of scans that do not fit into memory `transform` reads nothing, and scales blocks when they are
+    asked for.
 
     Examples
     --------
@@ -32,16 +33,29 @@ class VoxelScaler(StandardScaler):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> VoxelScaler:
         """Learn mean and standard deviation of every voxel of training scans (n, p)."""
         X = blocked(X)
-        if not isinstance(X, BlockedScans):
-            return super().fit(X, y, sample_weight)
-        refuse_infinite(X, type(self).__name__)
-        parts = [
-            StandardScaler().fit(X[:, block].astype(np.float64)) for block in voxel_blocks(*X.shape)
-        ]
-        for name in ("mean_", "var_", "scale_"):
-            setattr(self, name, np.concatenate([getattr(part, name) for part in parts]))
-        self.n_features_in_, self.n_samples_seen_ = X.shape[1], parts[0].n_samples_seen_
+        if isinstance(X, BlockedScans):
+            refuse_infinite(X, type(self).__name__)
+            self._join([self._of(X[:, block]) for block in voxel_blocks(*X.shape)])
+        elif sample_weight is None and _is_large(X):
+            self._join(side_by_side(lambda at: self._of(X[:, at]), voxel_blocks(*X.shape)))
+        else:
+            super().fit(X, y, sample_weight)
         return self
+
+    def _of(self, values: NDArray) -> StandardScaler:
+        """Statistics of some voxels."""
+        own = StandardScaler(with_mean=self.with_mean, with_std=self.with_std)
+        return own.fit(values.astype(np.float64, copy=False))
+
+    def _join(self, parts: list[StandardScaler]) -> None:
+        """Take the statistics of all voxels from those of their blocks."""
+        for name in ("mean_", "var_", "scale_"):
+            found = [getattr(part, name) for part in parts]
+            setattr(self, name, None if found[0] is None else np.concatenate(found))
+        seen = [part.n_samples_seen_ for part in parts]  # of every voxel where some lack values
+        counts = [np.broadcast_to(n, part.n_features_in_) for n, part in zip(seen, parts)]
+        self.n_samples_seen_ = np.concatenate(counts) if any(map(np.ndim, seen)) else seen[0]
+        self.n_features_in_ = sum(part.n_features_in_ for part in parts)
 
     def transform(self, X: Any, copy: bool | None = None) -> Any:
         """Scans (m, p) in standard deviations from the mean."""
@@ -60,3 +74,9 @@ class VoxelScaler(StandardScaler):
     def _scaled(self, values: NDArray, columns: Columns) -> NDArray:
         centered = values.astype(np.float64) - self.mean_[columns]
         return (centered / self.scale_[columns]).astype(values.dtype, copy=False)
+
+
+def _is_large(X: Any) -> bool:
+    """Whether this is an array of which a copy in double precision costs more than its pass."""
+    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f"
+    return plain and X.size > BLOCK_ELEMENTS

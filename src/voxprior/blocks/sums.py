@@ -13,7 +13,8 @@ products of its test scans with its training scans, are parts of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from scipy.linalg.blas import dsyrk
 
 from voxprior.blocks.memory import memory_limit
 from voxprior.blocks.scans import BLOCK_SHARE, BlockedScans, blocked
+from voxprior.blocks.threads import LANE_NUMBERS, block_threads, sum_over_blocks
 from voxprior.errors import InputError
 
 # Numbers in one converted block: 8 MB of float64, large enough for BLAS to run at full speed.
@@ -78,8 +80,23 @@ def gram_matrix(X: Any, columns: NDArray | None = None) -> NDArray[np.float64]:
 
 def _gram(X: Any, columns: NDArray | None = None) -> NDArray[np.float64]:
     n = X.shape[0]
+    blocks = voxel_blocks(n, X.shape[1] if columns is None else len(columns))
+    if n * n > LANE_NUMBERS:
+        return _large_gram(X, columns, blocks)
+
+    def add(block: slice, total: NDArray) -> None:
+        part = read_block(X, block, columns)
+        total += part @ part.T
+
+    with reading(X):
+        return sum_over_blocks(add, blocks, (n, n))[0]
+
+
+def _large_gram(X: Any, columns: NDArray | None, blocks: Iterable[slice]) -> NDArray[np.float64]:
+    """The same of so many scans that one matrix of their products is enough."""
+    n = X.shape[0]
     total = np.zeros((n, n), order="F")
-    for block in voxel_blocks(n, X.shape[1] if columns is None else len(columns)):
+    for block in blocks:
         part = read_block(X, block, columns)
         # Added up in place, in one half: with thousands of scans a copy costs as much as the sums.
         total = dsyrk(1.0, part.T, beta=1.0, c=total, trans=1, overwrite_c=1)
@@ -107,6 +124,14 @@ def shared_gram(X: Any, other: Any = None) -> NDArray[np.float64] | None:
 def all_rows(X: BlockedScans) -> NDArray[np.intp]:
     """Numbers of the scans among those of their origin."""
     return np.arange(len(X)) if X.rows is None else X.rows
+
+
+@contextmanager
+def reading(*arrays: Any) -> Iterator[None]:
+    """Work on blocks of arrays: those of arrays on disk one after the other, as memory is short."""
+    on_disk = any(isinstance(X, BlockedScans) for X in arrays)
+    with block_threads(1) if on_disk else nullcontext():
+        yield
 
 
 def read_block(X: Any, block: slice, columns: NDArray | None = None) -> NDArray[np.float64]:

@@ -30,6 +30,8 @@ PIXELS, WIDE = 88, 6.0
 DPI = 150
 # The same figure gives the same bytes; letters stay letters, and a dollar sign is not a formula.
 WRITTEN: Any = {"svg.hashsalt": "voxprior", "svg.fonttype": "none", "text.parse_math": False}
+# A figure that is laid out needs no engine, and is drawn once where it would be drawn twice.
+LAID_OUT: Any = {"figure.autolayout": False, "figure.constrained_layout.use": False}
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -124,9 +126,9 @@ def _save(figure: Figure, target: Any, **options: Any) -> None:
     for written in figure.findobj(Text):
         written.set_parse_math(False)
     _ink(figure)
-    with rc_context(WRITTEN):
+    with rc_context(WRITTEN | LAID_OUT):
         figure.savefig(target, **({"transparent": True} | options))
-    figure.set_layout_engine("none")  # it is laid out now; a second file need not do it again
+        figure.set_layout_engine(None)
 
 
 def _ink(figure: Figure) -> None:

@@ -4,7 +4,8 @@ A task gets the same arrays, the same seed and the same number of threads wherev
 
 * task i is seeded by the i-th child of one ``SeedSequence``, whatever the number of workers;
 * BLAS, OpenMP and numba are held at one thread inside a task (parallel sums depend on how many
-  threads share them), so workers do not fight for cores either;
+  threads share them), so workers do not fight for cores either; where tasks run one after the
+  other, blocks of voxels go over the cores, which changes no bit (`voxprior.blocks.threads`);
 * results are put back into the order of the tasks.
 
 `run_tasks` is that loop, for any function. `cross_validate` runs an estimator over the folds of a
@@ -34,6 +35,7 @@ from joblib.parallel import BACKENDS, get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from voxprior.blocks import blocked, max_memory, memory_limit
+from voxprior.blocks.threads import block_threads
 from voxprior.errors import InputError, OutOfMemoryError, option, remember_refusal
 from voxprior.validation.audit import Finding, audit_predictions, heed
 from voxprior.validation.cluster import Shared, active_cluster, closed, cluster_results
@@ -108,10 +110,17 @@ def one_thread() -> Iterator[None]:
 
 
 def _guarded(
-    index: int, n_tasks: int, limit: int, work: Callable, seed: Any, task: Any, shared: Shared
+    index: int,
+    n_tasks: int,
+    limit: int,
+    work: Callable,
+    seed: Any,
+    task: Any,
+    shared: Shared,
+    threads: int | None = 1,
 ) -> tuple:
     try:
-        with one_thread(), max_memory(limit):
+        with one_thread(), max_memory(limit), block_threads(threads):
             return index, work(task, seed, *shared.arguments)
     except Exception as error:
         error.add_note(f"This happened in task {index + 1} of {n_tasks}.")
@@ -271,7 +280,7 @@ def _results(
     if alone or (len(calls) > 2 * n_workers and not long):
         for call in calls:
             started = time.perf_counter()
-            yield _guarded(*(*call, shared))
+            yield _guarded(*(*call, shared, None if alone else 1))
             n_here, now = n_here + 1, time.perf_counter()
             to_come = (now - started) * (len(calls) - n_here)
             if not alone and now - began > SECONDS_SEEN and to_come > SECONDS_HERE:

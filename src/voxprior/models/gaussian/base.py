@@ -19,6 +19,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from voxprior.algebra import blas_threads_for
 from voxprior.blocks import BlockedScans, gram_matrix, is_on_disk
 from voxprior.errors import InputError, option
 from voxprior.models.base import VoxelModel
@@ -356,7 +357,8 @@ class GaussianProcess(GramModel):
         axes = {parameters[0]: np.asarray(first, dtype=float)}
         if second is not None:
             axes[parameters[1]] = np.asarray(second, dtype=float)
-        return evidence_grid(evidence, theta, axes)
+        with blas_threads_for(self.gram_.shape[-1]):
+            return evidence_grid(evidence, theta, axes)
 
     def _weight_prior(self, theta: np.ndarray, terms: slice = ALL) -> np.ndarray:
         """Prior variance of every voxel's weight: scales of the linear terms it is in."""

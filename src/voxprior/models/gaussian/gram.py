@@ -37,7 +37,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from voxprior.blocks import blocked, voxel_blocks
-from voxprior.blocks.sums import all_rows, read_block, shared_gram
+from voxprior.blocks.sums import all_rows, read_block, reading, shared_gram
+from voxprior.blocks.threads import each_block, sum_over_blocks
 
 # Rows of a matrix that are compared with its columns at a time.
 ROWS = 128
@@ -57,14 +58,16 @@ def cross_gram(X_new: Any, X: Any, columns: np.ndarray | None = None) -> Cross:
     if shared is not None:
         new, old = all_rows(X_new), all_rows(X)
         return Cross(shared[np.ix_(new, old)], np.diag(shared)[new])
-    gram = np.zeros((X_new.shape[0], X.shape[0]))
-    norms = np.zeros(X_new.shape[0])
-    n_columns = X.shape[1] if columns is None else len(columns)
-    for block in voxel_blocks(X.shape[0] + X_new.shape[0], n_columns):
+
+    def add(block: slice, gram: np.ndarray, norms: np.ndarray) -> None:
         part = read_block(X_new, block, columns)
         gram += part @ read_block(X, block, columns).T
         norms += np.einsum("ij,ij->i", part, part)
-    return Cross(gram, norms)
+
+    n_new, n = X_new.shape[0], X.shape[0]
+    blocks = voxel_blocks(n + n_new, X.shape[1] if columns is None else len(columns))
+    with reading(X_new, X):
+        return Cross(*sum_over_blocks(add, blocks, (n_new, n), (n_new,)))
 
 
 def center_gram(gram: np.ndarray, out: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +135,8 @@ def weight_maps(
     centered = latent - latent.mean(axis=0)
     # Classes share one latent direction less than they are many: hence the pseudo-inverse.
     mixing = centered @ np.linalg.pinv(centered.T @ centered, hermitian=True, rcond=1e-10)
-    for block in voxel_blocks(n, p):
+
+    def fill(block: slice) -> None:
         part = read_block(X, block)
         around_mean = part - part.mean(axis=0)
         part = around_mean if center else part
@@ -141,4 +145,7 @@ def weight_maps(
         for c in range(n_classes):
             explained = np.einsum("ij,ij->j", part, precision[c] @ part)
             deviation[c, block] = prior[c, block] - prior[c, block] ** 2 * explained
+
+    with reading(X):
+        each_block(fill, voxel_blocks(n, p))
     return WeightMaps(weight, np.sqrt(np.maximum(deviation, 0.0)), pattern)
