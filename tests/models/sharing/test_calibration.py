@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,6 +42,16 @@ def test_overdispersion_equals_its_formula(seed, n, J):
     contrasts = rng.normal(size=(3, J))
     expected = naive_overdispersion(residuals, contrasts, n - 1)
     assert overdispersion(residuals, contrasts, n - 1, J) == pytest.approx(expected, rel=1e-9)
+
+
+def test_many_scans_make_no_matrix_of_scans_by_scans(rng):
+    residuals, contrasts = rng.normal(size=(3000, 5)), rng.normal(size=(2, 5))
+    tracemalloc.start()
+    found = overdispersion(residuals, contrasts, 2998, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3000**2
+    assert found == pytest.approx(naive_overdispersion(residuals, contrasts, 2998))
 
 
 def test_independent_features_need_no_correction(rng):

@@ -156,7 +156,9 @@ def calibrate(
         )
     features = excerpt_features(theta.shape[1])
     scale = np.sqrt(var[:, features].mean(axis=0))
-    residuals = (excerpt.examples - statistics.mean[:, features][excerpt.codes]) / scale
+    residuals = statistics.mean[:, features][excerpt.codes]
+    np.subtract(excerpt.examples, residuals, out=residuals)
+    residuals /= scale
     contrasts = (theta[:, features] - theta[:, features].mean(axis=0)) / scale
     r = overdispersion(residuals, contrasts, degrees, theta.shape[1])
     b = attenuation(theta, statistics.mean, own, var, count, inflation)
@@ -272,8 +274,9 @@ def overdispersion(
     >>> 60 < r < 140
     True
     """
-    m = residuals.shape[1]
-    S = residuals @ residuals.T / degrees
+    n, m = residuals.shape
+    # Both products have the same trace, and so have their squares; the smaller one is made.
+    S = (residuals @ residuals.T if n <= m else residuals.T @ residuals) / degrees
     base = np.trace(S) / m
     growth = (n_features - 1) / (m - 1) if m > 1 else 1.0
     length = (contrasts**2).sum()
