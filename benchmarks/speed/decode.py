@@ -3,10 +3,10 @@
 python -m benchmarks.speed.decode [--quick] [--models gp,auto] [--beside SRC] [--folder FOLDER]
 
 Maps of smooth noise with a weak effect on a grid of 2 mm, and a mask. The command runs in a process
-of its own, as users run it; processor time of one BLAS thread is taken phase by phase, because the
-wall clock of a machine that does other things too says little. ``--beside`` is the ``src`` folder
-of another version, which runs on the same files right after; predictions of both are compared byte
-by byte. ``--folder`` keeps the maps for the next time.
+of its own, as users run it; the clock and the processor time of all its threads are taken phase by
+phase: where other things run too the clock says little. ``--beside`` is the ``src`` folder of
+another version, which runs on the same files right after; predictions of both are compared.
+``--folder`` keeps the maps for the next time.
 """
 
 import argparse
@@ -26,22 +26,30 @@ from voxprior.papers.tables import machine, save
 SHAPE, N_INSIDE, SMOOTHING = (91, 109, 91), 180_000, 1.5
 MODELS = ("gp", "auto")
 N_DECODED, N_PACKED = 200, 400
-THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 REST = "imports, and writing files"
 
-# Both run in another process: they see the command from inside, whatever its version.
-PHASES = """
+# All run in another process: they see the command from inside, whatever its version.
+NOW = """
 import json, os, time
+import numpy as np
+began = time.perf_counter()
+
+def now():
+    return np.array([time.perf_counter() - began, time.process_time()])
+"""
+PHASES = (
+    NOW
+    + """
 from contextlib import contextmanager
 from voxprior.output import Clock
 phases, timed = {}, Clock.phase
 
 @contextmanager
 def phase(self, name, show=True):
-    began = time.process_time()
+    before = now()
     with timed(self, name, show):
         yield
-    phases[name] = time.process_time() - began
+    phases[name] = list(now() - before)
 
 Clock.phase = phase
 from voxprior.cli import main
@@ -49,36 +57,39 @@ try:
     main()
 except SystemExit:
     pass
-phases["all"] = time.process_time()
+phases["all"] = list(now())
 open(os.environ["TIMES"], "w").write(json.dumps(phases))
 """
-START = """
-import json, os, time
+)
+START = (
+    NOW
+    + """
 import scipy.stats, sklearn, zarr
 import voxprior.cli, voxprior.decoder
 from voxprior import registry
 from voxprior.validation import run
 registry.model("gp").make()
-began, found = time.process_time(), {}
+imported, found = now(), {}
 decode, audit = voxprior.decoder.Decoder.decode, run.audit_once
 
 def read(*given, **named):
-    found["scans are read"] = time.process_time() - began
+    found["scans are read"] = list(now() - imported)
     return decode(*given, **named)
 
 def audited(*given, **named):
     made = audit(*given, **named)
-    found["scans are audited"] = time.process_time() - began
+    found["scans are audited"] = list(now() - imported)
     return made
 
 def first(*given, **named):
-    found["the first fold begins"] = time.process_time() - began
+    found["the first fold begins"] = list(now() - imported)
     open(os.environ["TIMES"], "w").write(json.dumps(found))
     raise SystemExit
 
 voxprior.decoder.Decoder.decode, run.audit_once, run._guarded = read, audited, first
 voxprior.cli.main()
 """
+)
 
 
 def make_maps(folder: Path, n: int, shape: tuple[int, ...], n_inside: int) -> None:
@@ -105,21 +116,21 @@ def make_maps(folder: Path, n: int, shape: tuple[int, ...], n_inside: int) -> No
     (folder / "table.tsv").write_text("\n".join(rows) + "\n", "utf-8")
 
 
-def child(code: str, arguments: list[str], source: str | None) -> dict[str, float]:
-    """Run the command in a process of this version or another; returns the times that it wrote."""
+def child(code: str, arguments: list[str], source: str | None) -> dict[str, np.ndarray]:
+    """Run the command of this version or another; returns clock and processor time of phases."""
     with TemporaryDirectory() as place:
         times = Path(place) / "times.json"
-        environment = os.environ | THREADS | {"TIMES": str(times)}
+        environment = os.environ | {"TIMES": str(times)}
         environment |= {"PYTHONPATH": source} if source else {}
         command = [sys.executable, "-c", code, *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if not times.exists():
             raise RuntimeError(done.stderr)
-        return json.loads(times.read_text("utf-8"))
+        return {name: np.array(one) for name, one in json.loads(times.read_text("utf-8")).items()}
 
 
 def decoded(folder: Path, n: int, model: str, source: str | None) -> tuple[dict, bytes]:
-    """Processor time of the phases, and the predictions."""
+    """Times of the phases, and the predictions."""
     maps = [str(path) for path in sorted((folder / "maps").iterdir())[:n]]
     about = ["--mask", str(folder / "mask.nii.gz"), "--labels", str(folder / "table.tsv")]
     about += ["--label", "group", "--unmatched", "drop", "--model", model]
@@ -127,11 +138,12 @@ def decoded(folder: Path, n: int, model: str, source: str | None) -> tuple[dict,
         found = child(PHASES, ["decode", *maps, *about, "--out", f"{out}/out"], source)
         predictions = Path(out, "out", "predictions.tsv").read_bytes()
     whole = found.pop("all")
-    return {**found, REST: whole - sum(found.values()), "all": whole}, predictions
+    rest = whole - np.sum(list(found.values()), axis=0)
+    return {**found, REST: rest, "all": whole}, predictions
 
 
-def started(folder: Path, n: int, source: str | None) -> dict[str, float]:
-    """Processor time from the end of imports to the first fold on a packed study."""
+def started(folder: Path, n: int, source: str | None) -> dict[str, np.ndarray]:
+    """Times from the end of imports to the first fold on a packed study."""
     store = folder / f"packed-{n}.zarr"
     maps = [str(path) for path in sorted((folder / "maps").iterdir())[:n]]
     about = ["--mask", str(folder / "mask.nii.gz"), "--labels", str(folder / "table.tsv")]
@@ -143,13 +155,15 @@ def started(folder: Path, n: int, source: str | None) -> dict[str, float]:
 
 
 def rows_of(ours: dict, before: dict | None) -> list[dict]:
-    """One row per phase: seconds, share of all, and how many times longer the other took."""
-    whole = max(ours.values())
+    """One row per phase: seconds of both kinds, and how many times longer the other took."""
     rows = []
-    for phase, seconds in ours.items():
-        row = {"phase": phase, "seconds": seconds, "share": seconds / whole}
+    for phase, (clock, processor) in ours.items():
+        row = {"phase": phase, "clock s": clock, "processor s": processor}
         if before is not None:
-            row |= {"seconds, other version": before[phase], "ratio": before[phase] / seconds}
+            row |= {
+                "clock, other / this": before[phase][0] / clock,
+                "processor, other / this": before[phase][1] / processor,
+            }
         rows.append(row)
     return rows
 
@@ -187,7 +201,7 @@ def main() -> None:
         title = f"From the end of imports, packed study of {n_packed} maps of {size}"
         tables[title] = rows_of(ours, before)
     note = (
-        "Processor seconds of the command in a process of its own, one BLAS thread, by phase. "
+        "Seconds of the command in a process of its own, by phase, in the environment of a user. "
         f"Ratios are {given.called} over this version. {machine()}."
     )
     save(None if given.quick else Path(__file__).with_suffix(".md"), "Decode", tables, note)
