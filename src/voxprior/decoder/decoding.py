@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -121,17 +120,6 @@ class Decoding:
 
     def write(self, folder: Path, naming: Naming = PLAIN) -> None:
         """Write all files into a folder that exists."""
-        # The model is copied and hashed, which needs no lock, while the figures are drawn.
-        with ThreadPoolExecutor(1) as pool:
-            model = pool.submit(self._write_model, folder / naming.file("model.skops"))
-            self._write_all_else(folder, naming)
-            model.result()
-        self.result.to_json(folder / naming.file("result.json"))
-        timed = {self.result.settings["estimator"]: self.result}
-        self.clock.write(folder / naming.file(RUN_FILE), timed)
-
-    def _write_all_else(self, folder: Path, naming: Naming) -> None:
-        """Write what is neither the model nor tells that all is done."""
         self.report.save(folder / naming.file("report.html"))
         self.report.save_figures(folder / "figures", naming.prefix)
         table = self.result.predictions.copy()
@@ -144,6 +132,10 @@ class Decoding:
         self._write_maps(folder, naming)
         if self.mapping is not None:
             self.mapping.write_maps(folder, naming, prefix="where ")
+        self._write_model(folder / naming.file("model.skops"))
+        self.result.to_json(folder / naming.file("result.json"))
+        timed = {self.result.settings["estimator"]: self.result}
+        self.clock.write(folder / naming.file(RUN_FILE), timed)
 
     def _write_model(self, path: Path) -> None:
         """Write the decoder; one that keeps scans too large for memory is left out, with a word."""

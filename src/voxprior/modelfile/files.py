@@ -18,7 +18,6 @@ from types import NoneType
 from typing import Any
 
 import numpy as np
-import skops.io
 from sklearn.base import BaseEstimator
 
 from voxprior.blocks import BlockedScans
@@ -112,6 +111,8 @@ def in_memory(value: Any) -> Any:
 
 def _members(state: dict[str, Any]) -> dict[str, bytes]:
     """What skops makes of a state, without the names that it takes from memory or by chance."""
+    import skops.io  # half a second: it imports all of scikit-learn
+
     raw = io.BytesIO()
     try:
         skops.io.dump(state, raw)
@@ -224,6 +225,8 @@ def _refuse_old(text: bytes) -> None:
 
 
 def _built(data: bytes, names: list[str]) -> Any:
+    import skops.io
+
     try:
         return skops.io.loads(data, trusted=names)
     except Exception as error:
