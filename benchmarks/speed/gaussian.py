@@ -239,7 +239,7 @@ def growth(quick: bool) -> str:
                     row["exponent"] = float(np.log(spent / before[2]) / np.log(larger))
                 before = (n, C, spent)
                 # Few voxels, whose blocks would else be most of the memory.
-                peak = _peak(make, X[:, :50], y) if n == numbers[1] else None
+                peak = _peak(make, X[:, :50], y) if n == numbers[:3][-1] else None
                 rows.append(row | {"matrices at peak": peak})
                 print(rows[-1], flush=True)
     note = (

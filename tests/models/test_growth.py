@@ -7,7 +7,9 @@ import pytest
 
 from voxprior import (
     AutoClassifier,
+    AutoRegressor,
     GPClassifier,
+    GPRegressor,
     InverseTreeClassifier,
     RVMClassifier,
     RVMRegressor,
@@ -47,7 +49,10 @@ def test_what_grows_with_voxels_says_so():
     "model",
     [
         AutoClassifier(),
+        AutoRegressor(),
         GPClassifier(),
+        GPRegressor(),
+        GPRegressor("rbf"),
         RVMClassifier(doubt=None),
         RVMClassifier(),
         RVMRegressor(),

@@ -55,6 +55,7 @@ from voxprior.errors import InputError, InputWarning, option
 from voxprior.labels import refuse_missing
 from voxprior.models.base import VoxelRegressor
 from voxprior.models.gaussian.gram import Cross
+from voxprior.models.growth import AUTO_NUMBERS, cubic, tell_if_long
 from voxprior.space import VoxelSpace
 
 # Parts of prepared scans whose kernels are kept: the folds of a split.
@@ -233,7 +234,10 @@ class AutoRegressor(VoxelRegressor):
 
     def _scan_kernels(self, X: NDArray, groups: NDArray | None) -> ScanKernels:
         self._n_voxels()  # refuses scans that are not of the space
-        return scan_kernels(X, groups, self._chosen_views(), smoother_of(self.space))
+        views = self._chosen_views()
+        expected = cubic(AUTO_NUMBERS * len(views), len(X))
+        tell_if_long(self, expected, len(X), less="one of its views")
+        return scan_kernels(X, groups, views, smoother_of(self.space))
 
     def _chosen_views(self) -> list[str]:
         known = VIEWS[:2] if smoother_of(self.space) is None else VIEWS

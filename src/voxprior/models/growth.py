@@ -23,8 +23,9 @@ from voxprior.errors import InputWarning
 # A fit that takes longer is told.
 LONG = 30.0
 # Seconds of one problem of 1,000 scans; relevance vectors are learned ten times more for doubt, or
-# for intervals.
-GP_CLASSES, RVM_CLASSES, RVM_NUMBERS, AUTO = 3.0, 30.0, 3.0, 1.6
+# for intervals. A view of auto is one problem where it learns numbers.
+GP_CLASSES, RVM_CLASSES, AUTO = 3.0, 15.0, 1.6
+GP_NUMBERS, RVM_NUMBERS, AUTO_NUMBERS = 0.25, 0.8, 0.35
 # Seconds of a scan of one voxel, for one fit, with a few parents that pass.
 NETWORK = 5e-8
 

@@ -12,7 +12,7 @@ from voxprior.models.gaussian.rvm_em import (
     LogisticTargets,
     SoftmaxTargets,
 )
-from voxprior.models.gaussian.rvm_tied import TiedEvidence, tied, tridiagonal
+from voxprior.models.gaussian.rvm_tied import TiedEvidence, tied, tied_moments, tridiagonal
 
 
 def naive(evidence, theta):
@@ -73,6 +73,21 @@ def test_a_kernel_is_squared_only_in_the_end(rng, name):
         assert_allclose(gradient, slope, rtol=1e-6, atol=1e-7)
     tied(Basis(K, symmetric=True), GaussianTargets(t))
     np.testing.assert_array_equal(K, kept)
+
+
+@pytest.mark.parametrize("v", [None, 0.01])
+@pytest.mark.parametrize("name", kernel_matrices(np.random.default_rng(0)))
+def test_held_out_scans_have_the_moments_of_a_fit(rng, name, v):
+    K = kernel_matrices(rng)[name]
+    t, new = 3.0 + rng.normal(size=len(K)), rng.normal(size=(5, len(K)))
+    fit = tied(Basis(K, symmetric=True), GaussianTargets(t), v)
+    C = fit.v[0] * K @ K + fit.v[-1] + fit.noise * np.eye(len(K))
+    cross = fit.v[0] * new @ K + fit.v[-1]
+    own = fit.v[0] * (new**2).sum(axis=1) + fit.v[-1]
+    mean, variance = tied_moments(K.copy(), t, new, v)
+    assert_allclose(mean, cross @ np.linalg.solve(C, t), rtol=1e-6)
+    explained = np.einsum("ij,ji->i", cross, np.linalg.solve(C, cross.T))
+    assert_allclose(variance, own - explained, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 3, 40, 150])

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from voxprior.algebra import blas_threads_for
 from voxprior.models.base import VoxelRegressor
 from voxprior.models.gaussian.base import GaussianProcess
-from voxprior.models.gaussian.covariance import inverse_from_factor
+from voxprior.models.gaussian.covariance import inverse_from_factor, n_parameters
 from voxprior.models.gaussian.evidence import RegressionEvidence
 from voxprior.models.gaussian.regression import (
     LOG_2PI,
@@ -22,7 +22,10 @@ from voxprior.models.gaussian.regression import (
     predict_latent,
     spectrum,
 )
+from voxprior.models.growth import GP_NUMBERS, cubic, tell_if_long
 
+# Times that a climb takes of the line search that serves a single kernel of fixed shape.
+CLIMB = 4.0
 # Noise-to-signal ratios searched: beyond these A is all kernel or all noise to double precision.
 RATIOS = (1e-7, 1e7)
 
@@ -116,6 +119,8 @@ class GPRegressor(VoxelRegressor, GaussianProcess):
         """Fit by maximising the evidence; groups (n,) are left out together for the score."""
         X, y = self._read(X, reset=True), self._targets(y)
         check_consistent_length(X, y)
+        searches = 1.0 if n_parameters(self._kernels()) == 1 else CLIMB
+        tell_if_long(self, cubic(GP_NUMBERS * searches, len(y)), len(y))
         gram = self._fit_gram(X)
         self.y_mean_ = float(y.mean()) if self.center_targets else 0.0
         self.targets_ = y - self.y_mean_

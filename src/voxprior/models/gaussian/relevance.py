@@ -102,8 +102,7 @@ class RelevanceVectorMachine(GramModel):
         tolerance = {} if self.tol is None else {"tol": self.tol}
         with blas_threads_for(basis.n_rows):
             if self._tied:
-                v = None if isinstance(self.alpha, str) else 1.0 / float(self.alpha)
-                return tied(basis, targets, v, max(self.max_iter, 1))
+                return tied(basis, targets, *self._tied_search())
             if self.solver == "fast":
                 cost = self._cost(basis.n_columns)
                 # Columns of voxels are too many, and pay too much, to be in the model all at once.
@@ -112,6 +111,11 @@ class RelevanceVectorMachine(GramModel):
             if tolerance:  # EM and MacKay's updates count nats per scan
                 tolerance["tol"] /= basis.n_rows
             return reestimate(basis, targets, self.solver, max_iter=self.max_iter, **tolerance)
+
+    def _tied_search(self) -> tuple[float | None, int]:
+        """The shared variance, where it is given, and the most evaluations."""
+        v = None if isinstance(self.alpha, str) else 1.0 / float(self.alpha)
+        return v, max(self.max_iter, 1)
 
     @property
     def _tied(self) -> bool:

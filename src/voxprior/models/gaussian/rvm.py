@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 
-from voxprior.algebra import floored_log
+from voxprior.algebra import blas_threads_for, floored_log
 from voxprior.models.base import VoxelClassifier, VoxelRegressor
 from voxprior.models.doubt import (
     MOST_FOLDS,
@@ -25,6 +25,7 @@ from voxprior.models.gaussian.prediction import average_softmax, choose_rule, cl
 from voxprior.models.gaussian.regression import noise_of_residuals
 from voxprior.models.gaussian.relevance import RelevanceVectorMachine
 from voxprior.models.gaussian.rvm_em import GaussianTargets, LogisticTargets, SoftmaxTargets
+from voxprior.models.gaussian.rvm_tied import tied_moments
 from voxprior.models.growth import RVM_CLASSES, RVM_NUMBERS, cubic, tell_if_long
 
 # With fewer scans the fits without one of them have two or none: they cannot tell noise.
@@ -317,14 +318,26 @@ class RVMRegressor(VoxelRegressor, RelevanceVectorMachine):
         residual, variance = [], []
         for k in range(n_folds):
             test = np.arange(k, len(y), n_folds)
-            fitted, X_test = refit_without(plain, X, y, test)
-            mean, latent = fitted._latent(fitted._features(X_test))
-            residual.append(y[test] - mean[:, 0] - fitted.y_mean_)
-            variance.append(latent[:, 0])
-            del fitted, X_test  # not held while the next is made
+            mean, latent = plain._moments_without(X, y, test)
+            residual.append(y[test] - mean)
+            variance.append(latent)
         noise = noise_of_residuals(np.concatenate(residual), np.concatenate(variance))
         # A σ² known from n residuals makes new ones Student's, whose variance is larger.
         return noise * (len(y) - 1) / (len(y) - 3)
+
+    def _moments_without(self, X: Any, y: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
+        """Mean and latent variance of scans, from a fit to the others."""
+        if not (self._tied and self._precomputed):
+            fitted, X_test = refit_without(self, X, y, test)
+            mean, variance = fitted._latent(fitted._features(X_test))
+            return mean[:, 0] + fitted.y_mean_, variance[:, 0]
+        train, like = np.setdiff1d(np.arange(len(y)), test), clone(self)
+        gram = like._fit_gram(self._part(X, train, train))[0]
+        like.relevance_, y_mean = np.arange(len(train)), float(y[train].mean())
+        new = like._features(self._part(X, test, train))
+        with blas_threads_for(len(train)):
+            mean, variance = tied_moments(gram, y[train] - y_mean, new, *self._tied_search())
+        return mean + y_mean, variance
 
     @staticmethod
     def _voxel_cost(n_columns: int) -> float:

@@ -19,7 +19,10 @@ covariance of the targets is Q(C₀ + v_b ooᵀ)Qᵀ, so that with κ = v_b/(1 +
 
 for the eigenvalues λ of P, which T has alone. C₀⁻¹z is the solution of a tridiagonal system, for a
 kernel matrix  C₀⁻¹ = −Im (√v T + iσI)⁻¹ / σ.  The evidence and its gradient cost O(n), and T costs
-4/3 n³: a third of what eigenvectors do.
+4/3 n³: a third of what eigenvectors do. New scans of features k, which Qᵀ rotates with the targets,
+have the covariance c = vTQᵀk + v_b o with the training scans: held-out scans need no matrix more,
+
+    mean = cᵀa,   variance = v|k|² + v_b − cᵀC₀⁻¹c + κ(oᵀC₀⁻¹c)²
 
 | symbol | variable | shape |
 |---|---|---|
@@ -39,7 +42,7 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal, solve_banded
 from scipy.linalg.lapack import dormqr, dsytrd, dsytrd_lwork
 
-from voxprior.models.gaussian.evidence import maximize
+from voxprior.models.gaussian.evidence import Optimum, maximize
 from voxprior.models.gaussian.laplace import (
     laplace,
     laplace_gradient,
@@ -109,23 +112,28 @@ def tridiagonal(A: np.ndarray, right: np.ndarray) -> tuple[Tridiagonal, np.ndarr
     shifted = reflectors.ravel(order="K")[1 : 1 + n * (n - 1)].reshape(n, n - 1, order="F")
     rest = np.zeros((n, right.shape[1]), order="F")
     rest[:-1] = right[1:]
-    rest = dormqr("L", "T", shifted, tau, rest, 64 * right.shape[1], overwrite_c=1)[0]
+    work = 64 * (right.shape[1] + 65)  # what LAPACK needs to go by blocks of 64
+    rest = dormqr("L", "T", shifted, tau, rest, work, overwrite_c=1)[0]
     return Tridiagonal(diagonal, below), np.vstack([right[:1], rest[:-1]])
 
 
 class TiedEvidence:
     """Log evidence of one shared variance and its gradient."""
 
-    def __init__(self, basis: Basis, targets: Targets):
+    def __init__(self, basis: Basis, targets: Targets, new: np.ndarray | None = None):
         self.basis, self.targets = basis, targets
         self._latent: np.ndarray | None = None
         if not isinstance(targets, GaussianTargets):
             self.product = basis.product()
             self.energy = float(np.trace(self.product))
             return
-        A = basis.X.copy() if basis.symmetric else basis.product()
-        right = np.column_stack([targets.t, np.ones(basis.n_rows)])
-        self.T, self.rotated = tridiagonal(A, right)
+        right = [targets.t, np.ones(basis.n_rows)]
+        if new is not None:  # these alone are asked for in the end: the kernel is not needed again
+            self.T, rotated = tridiagonal(basis.X, np.column_stack([*right, new.T]))
+            self.rotated, self.new = rotated[:, :2], rotated[:, 2:]
+        else:
+            A = basis.X.copy() if basis.symmetric else basis.product()
+            self.T, self.rotated = tridiagonal(A, np.column_stack(right))
         values = eigvalsh_tridiagonal(*self.T, check_finite=False, lapack_driver="sterf")
         self.values = values**2 if basis.symmetric else np.maximum(values, 0.0)
         self.energy = float(self.values.sum())
@@ -159,12 +167,25 @@ class TiedEvidence:
             slopes = softmax_gradient(several, K, targets.onehot, np.array(dK))
         return value, np.array([slopes[0] - slopes[1], slopes[1]])
 
-    def _solve(self, v: float, noise: float) -> np.ndarray:
-        """C₀⁻¹ of the targets and of ones."""
+    def moments_of_new(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (m,) of the latent values of the new scans at θ."""
+        v, v_bias, noise = np.exp(theta * [1.0, 1.0, 2.0])
+        o = self.rotated[:, 1]
+        C = v * np.transpose([self.T @ k for k in self.new.T]) + v_bias * o[:, None]
+        from_C, (from_z, from_o) = self._solve(v, noise, C), self._solve(v, noise).T
+        kappa = v_bias / (1.0 + v_bias * float(o @ from_o))
+        mean = C.T @ (from_z - kappa * float(o @ from_z) * from_o)
+        own = v * (self.new**2).sum(axis=0) + v_bias
+        variance = own - (C * from_C).sum(axis=0) + kappa * (from_o @ C) ** 2
+        return mean, np.maximum(variance, 0.0)
+
+    def _solve(self, v: float, noise: float, right: np.ndarray | None = None) -> np.ndarray:
+        """C₀⁻¹ of columns, by default of the targets and of ones."""
+        right = self.rotated if right is None else right
         if not self.basis.symmetric:
-            return self.T.solve(v, noise, self.rotated)
+            return self.T.solve(v, noise, right)
         sigma = np.sqrt(noise)
-        return -self.T.solve(np.sqrt(v), 1j * sigma, self.rotated).imag / sigma
+        return -self.T.solve(np.sqrt(v), 1j * sigma, right).imag / sigma
 
     def _power(self, x: np.ndarray) -> float:
         """Quadratic form xᵀPx."""
@@ -220,6 +241,44 @@ def tied(
     1
     """
     evidence = TiedEvidence(basis, targets)
+    best = _climb(evidence, v, max_evals)
+    K = evidence.covariance(best.theta)
+    if isinstance(targets, GaussianTargets):
+        targets.noise = float(np.exp(2.0 * best.theta[2]))
+        state = targets.state(K, None, overwrite=True)
+    else:
+        state = targets.state(K, None)
+    variances = tied_variances(basis, *np.exp(best.theta[:2]))
+    return Relevance(variances, targets.noise, state, np.maximum.accumulate(best.path))
+
+
+def tied_moments(
+    K: np.ndarray,
+    t: np.ndarray,
+    new: np.ndarray,
+    v: float | None = None,
+    max_evals: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the latent values of new scans: those of a fit that is not kept.
+
+    Parameters
+    ----------
+    K : array (n, n)
+        Kernel of the training scans, which is overwritten.
+    t : array (n,)
+        Their targets.
+    new : array (m, n)
+        Kernel between new scans and training scans.
+    v, max_evals
+        As in `tied`.
+    """
+    evidence = TiedEvidence(Basis(K, symmetric=True), GaussianTargets(t), new)
+    return evidence.moments_of_new(_climb(evidence, v, max_evals).theta)
+
+
+def _climb(evidence: TiedEvidence, v: float | None, max_evals: int | None) -> Optimum:
+    """θ of most evidence, in units of the data."""
+    basis, targets = evidence.basis, evidence.targets
     unit = np.log(targets.scale)
     v_unit = unit - np.log(evidence.energy / basis.n_rows or 1.0)
     log_v = np.add(V_STARTS, v_unit) if v is None else np.log([v])
@@ -230,12 +289,4 @@ def tied(
         bounds.append(0.5 * (np.log([LEAST_NOISE, MOST_NOISE]) + unit))
         rest.append(0.5 * (np.log(NOISE_START) + unit))
     starts = [np.array([start, *rest]) for start in log_v]
-    best = maximize(evidence, starts, np.array(bounds), max_evals=max_evals)
-    K = evidence.covariance(best.theta)
-    if isinstance(targets, GaussianTargets):
-        targets.noise = float(np.exp(2.0 * best.theta[2]))
-        state = targets.state(K, None, overwrite=True)
-    else:
-        state = targets.state(K, None)
-    variances = tied_variances(basis, *np.exp(best.theta[:2]))
-    return Relevance(variances, targets.noise, state, np.maximum.accumulate(best.path))
+    return maximize(evidence, starts, np.array(bounds), max_evals=max_evals)
