@@ -121,10 +121,7 @@ def as_svg(figure: Figure) -> str:
 
 def _save(figure: Figure, target: Any, **options: Any) -> None:
     from matplotlib import rc_context
-    from matplotlib.text import Text
 
-    for written in figure.findobj(Text):
-        written.set_parse_math(False)
     _ink(figure)
     with rc_context(WRITTEN | LAID_OUT):
         figure.savefig(target, **({"transparent": True} | options))
@@ -132,7 +129,10 @@ def _save(figure: Figure, target: Any, **options: Any) -> None:
 
 
 def _ink(figure: Figure) -> None:
-    """Give the ink of the page to what matplotlib has drawn in black by default."""
+    """Give the ink of the page to what matplotlib has drawn in black by default.
+
+    Text is not read as formulas: labels may have dollar signs.
+    """
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
     from matplotlib.legend import Legend
@@ -142,16 +142,17 @@ def _ink(figure: Figure) -> None:
     def black(color: Any) -> bool:
         return to_hex(color) == "#000000"
 
-    for text in figure.findobj(Text):
-        if black(text.get_color()):
-            text.set_color(INK)
-    for spine in figure.findobj(Spine):
-        if black(spine.get_edgecolor()):
-            spine.set_edgecolor(INK)
-    for axes in figure.findobj(Axes):
-        axes.tick_params(which="both", color=INK, labelcolor=INK)
-    for legend in figure.findobj(Legend):
-        legend.get_frame().set(facecolor=PAPER, edgecolor=SOFT)
+    for part in figure.findobj():
+        if isinstance(part, Text):
+            part.set_parse_math(False)
+            if black(part.get_color()):
+                part.set_color(INK)
+        elif isinstance(part, Spine) and black(part.get_edgecolor()):
+            part.set_edgecolor(INK)
+        elif isinstance(part, Axes):
+            part.tick_params(which="both", color=INK, labelcolor=INK)
+        elif isinstance(part, Legend):
+            part.get_frame().set(facecolor=PAPER, edgecolor=SOFT)
 
 
 def follow_the_reader(svg: str) -> str:
