@@ -1,11 +1,12 @@
 """The installed command: speed of the help, exit codes, nothing heavy imported."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from voxprior import __version__
+from voxprior import __version__, cli
 
 COMMANDS = [
     "demo",
@@ -35,6 +36,17 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize("given", [None, "active"])
+def test_threads_wait_asleep_if_nothing_else_is_asked_for(monkeypatch, given):
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setattr(cli, "app", lambda: None)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    cli.main()
+    assert os.environ["OMP_WAIT_POLICY"] == (given or "passive")
 
 
 def test_bad_input_ends_with_2_and_one_line():

@@ -1,9 +1,16 @@
 """`voxprior pack`, and other commands on what it wrote."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.conftest import SHAPE, save
+
+from voxprior import max_memory
+from voxprior.blocks import BlockedScans
+from voxprior.images import load_maps
+from voxprior.validation.cluster import Sent
 
 
 @pytest.fixture
@@ -41,6 +48,31 @@ def test_commands_take_the_store(run, run_json, refused, study):
     given = ["--labels", study / "labels.tsv", "--conditions", "cat,dog"]
     compared = ["compare", store, *given, "--models", "gp", "--repeats", 0]
     assert run(*compared, "--out", study / "d").exit_code == 0
+
+
+def test_a_model_whose_scans_are_too_many_is_left_out_with_a_warning(run, study):
+    assert run(*pack(study)).exit_code == 0
+    size = 16 * np.prod(SHAPE) * 4
+    call = ["decode", study / "study.zarr", "--model", "gp", "--no-stock", "--max-memory", size]
+    result = run(*call, "--out", study / "a")
+    assert result.exit_code == 0, result.output
+    told = [line for line in result.output.splitlines() if line.startswith("warning: ")]
+    assert any("model.skops" in line for line in told), result.output
+    assert not (study / "a" / "model.skops").exists()
+    for name in ("result.json", "predictions.tsv", "report.html"):
+        assert (study / "a" / name).exists()
+
+
+def test_workers_read_a_large_store_themselves(run, study):
+    assert run(*pack(study)).exit_code == 0
+    with max_memory(1000):
+        scans = load_maps(study / "study.zarr").X
+        sent = pickle.dumps(Sent([scans]), protocol=5)
+        (received,) = pickle.loads(sent).arguments
+        assert isinstance(received, BlockedScans)
+        np.testing.assert_array_equal(received[:, 3:9], scans[:, 3:9])
+    values = scans[:, :].tobytes()
+    assert not any(values[k : k + 64] in sent for k in range(0, len(values), 64))
 
 
 def test_what_is_refused(refused, study):

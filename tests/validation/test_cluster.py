@@ -3,7 +3,9 @@
 import os
 import pickle
 import signal
+import threading
 import time
+from concurrent.futures import CancelledError
 
 import joblib
 import numpy as np
@@ -64,17 +66,60 @@ def test_what_was_asked_for_is_checked(monkeypatch):
     with pytest.raises(InputError, match="exclude each other"):
         Cluster("local:2", "tcp://host:1")
     monkeypatch.setattr(cluster, "PATIENCE", 0.2)
-    with (
-        Cluster(scheduler="tcp://127.0.0.1:9") as nobody,
-        pytest.raises(InputError, match=r"No scheduler answers at scheduler='tcp://127.0.0.1:9'"),
-    ):
-        run_tasks(where, range(3), [np.ones(1)])
-    assert not nobody.started
+    for address in ("tcp://127.0.0.1:9", "nonsense", "http://127.0.0.1:80"):
+        nobody = Cluster(scheduler=address)
+        told = rf"No scheduler answers at scheduler='{address}'"
+        with pytest.raises(InputError, match=told), nobody:
+            pass  # told before any work
+        assert not nobody.started
+        assert cluster.active_cluster() is None
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     with Cluster():
         pass  # nothing was asked for
     with pytest.raises(InputError, match=r"pip install 'voxprior\[dask\]'"), Cluster("local:2"):
         pass
+
+
+def test_a_scheduler_without_workers_is_told(monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    alone = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None)
+    # Of one process only by its port.
+    address = alone.scheduler_address
+    monkeypatch.setattr("distributed.comm.get_address_host_port", lambda address: None)
+    with alone, pytest.raises(InputError, match="has no workers"), Cluster(scheduler=address):
+        pass
+
+
+def test_a_scheduler_that_has_gone_is_told(threads, monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.1)
+    with Cluster("local:2") as workers, pytest.raises(InputError, match="scheduler has gone"):
+        run_tasks(
+            where, range(40), [np.ones(1)], on_result=lambda i, v: i == 9 and workers.client.close()
+        )
+
+
+def test_a_result_that_went_with_its_worker_is_made_again(threads, tmp_path):
+    with Cluster("local:2"):
+        found = run_tasks(cancelled_once, range(4), [str(tmp_path / "seen")])
+    assert found.values == [0, 1, 2, 3]
+
+
+def cancelled_once(task, seed, memory):
+    if not os.path.exists(memory):
+        open(memory, "w").close()
+        raise CancelledError("already forgotten")
+    return task
+
+
+def test_workers_leave_ctrl_c_to_the_command(monkeypatch):
+    given: list[tuple] = []
+    monkeypatch.setattr(cluster.signal, "signal", lambda *what: given.append(what))
+    cluster.dask_setup(None)
+    assert given == [(signal.SIGINT, signal.SIG_IGN)]
+    other = threading.Thread(target=cluster.dask_setup, args=(None,))
+    other.start()  # a worker that is a thread: the process is not its own
+    other.join()
+    assert len(given) == 1
 
 
 def refuse(task, seed):
@@ -118,7 +163,7 @@ class Forgetful:
     def __init__(self, times):
         self.times = times
 
-    def __call__(self, backend):
+    def __call__(self, backend, error):
         self.times -= 1
         return self.times >= 0
 
@@ -162,7 +207,7 @@ def test_a_worker_may_die_while_data_are_sent(threads, monkeypatch, n_deaths):
 
 
 def test_losses_without_end_are_told(threads, monkeypatch):
-    monkeypatch.setattr(cluster, "_lost", lambda backend: True)
+    monkeypatch.setattr(cluster, "_lost", lambda backend, error: True)
     with Cluster("local:2"), pytest.raises(RuntimeError, match="gone"):
         run_tasks(always_lost, range(2))
 

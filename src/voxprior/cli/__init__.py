@@ -1,5 +1,6 @@
 """The command line: argv to calls, one file per command; heavy imports happen inside commands."""
 
+import os
 import signal
 
 import typer
@@ -55,6 +56,11 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a request to end, as schedulers send it, is met like Ctrl-C."""
+    """Run the command line; a request to end, as schedulers send it, is met like Ctrl-C.
+
+    Threads of compiled code wait asleep, if nothing else was asked for: those that spin take the
+    cores from the others wherever cores are busy. It must be said before any is loaded.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

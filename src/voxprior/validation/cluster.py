@@ -3,18 +3,23 @@
 Within ``with Cluster("local:4"):`` or ``with Cluster(scheduler="tcp://host:8786"):`` every loop of
 tasks (folds, relabellings, points of a learning curve) that takes longer than a second runs on the
 workers. What all tasks share is sent to them once per loop; results do not depend on where a task
-ran. Workers are started by the first loop that needs them.
+ran. A scheduler is called at once; workers of this machine are started by the first loop that needs
+them.
 
 Dask runs the tasks of a worker that died again, elsewhere. If the shared data died with it, they
-are sent again and the tasks that are left go on.
+are sent again and the tasks that are left go on. A scheduler that died ends the work.
 """
 
 from __future__ import annotations
 
+import logging
 import pickle
+import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -27,7 +32,7 @@ from joblib.parallel import BACKENDS, get_active_backend
 
 from voxprior.errors import InputError, option
 
-# Seconds that a scheduler has to answer.
+# Seconds that a scheduler has to answer, and to have workers.
 PATIENCE = 10
 # So often the shared data may be lost without a single task finished in between.
 MOST_LOSSES = 3
@@ -83,6 +88,8 @@ class Cluster:
                     "Dask is not installed, which many machines need",
                     remedy="Install it by pip install 'voxprior[dask]'",
                 )
+            if self.scheduler is not None:
+                self.client  # noqa: B018 - one that does not answer is told before any work
             _active.append(self)
         return self
 
@@ -103,13 +110,13 @@ class Cluster:
     def client(self) -> Any:
         """Client of Dask; workers are started, or the scheduler is found, by the first call."""
         if self._client is None:
-            from distributed import Client, LocalCluster
-
             if self.scheduler is None:
-                self._local = LocalCluster(
-                    n_workers=self.n_local, threads_per_worker=1, dashboard_address=":0"
-                )
-            self._client = _connected(Client, self._local or self.scheduler)
+                from distributed import Client
+
+                self._local = _local_workers(self.n_local)
+                self._client = Client(self._local, set_as_default=False)
+            else:
+                self._client = _connected(self.scheduler)
             if self.tell is not None:
                 self.tell(f"Dask dashboard: {self._client.dashboard_link}")
         return self._client
@@ -137,16 +144,50 @@ def _number_of_workers(text: str) -> int:
     return int(number)
 
 
-def _connected(client: Any, where: Any) -> Any:
+def _local_workers(number: int | None) -> Any:
+    """Worker processes of this machine; what goes wrong is told by us, not in logs of Dask."""
+    import dask
+    from distributed import LocalCluster
+
+    with dask.config.set({"distributed.worker.preload": [__name__]}):
+        return LocalCluster(
+            n_workers=number,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        )
+
+
+def dask_setup(worker: Any) -> None:
+    """Leave Ctrl-C to the process that started this worker; Dask calls this in every new one."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _connected(address: str) -> Any:
+    """Client of a scheduler that answers and has workers."""
+    from distributed import Client
+    from distributed.comm import get_address_host_port
+
     try:
-        return client(where, timeout=PATIENCE, set_as_default=False)
+        get_address_host_port(address)  # a client with a wrong address would not close
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"No scheduler answers at {option('scheduler', str(where))}",
+            f"No scheduler answers at {option('scheduler', address)}",
             expected="the address of a running Dask scheduler, for instance tcp://host:8786",
             got=f"{error}".rstrip("."),
             remedy="Start one by `dask scheduler`, and `dask worker` on every machine",
         ) from error
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        client.close()
+        raise InputError(
+            f"The scheduler at {option('scheduler', address)} has no workers",
+            remedy=f"Start some by `dask worker {address}`",
+        ) from error
+    return client
 
 
 @contextmanager
@@ -217,11 +258,13 @@ def cluster_results(
     The first item of a task is its index.
     """
     left, losses, sent = {task[0]: task for task in todo}, 0, Sent(shared.arguments)
+    client = cluster.client
     while left:
         try:
-            settings = joblib.parallel_config("dask", client=cluster.client, scatter=[sent])
-        except (KeyError, OSError):  # a worker died while the data were on their way to it
+            settings = joblib.parallel_config("dask", client=client, scatter=[sent])
+        except (KeyError, OSError, RuntimeError) as error:  # while the data were on their way
             losses += 1
+            _refuse_disconnected(client, error)
             if losses > MOST_LOSSES:
                 raise
             continue
@@ -236,17 +279,37 @@ def cluster_results(
                 del left[index]
                 losses = 0
                 yield index, value
-        except Exception:
+        except Exception as error:
             losses += 1
-            if losses > MOST_LOSSES or not _lost(backend):
+            lost = _lost(backend, error)
+            _refuse_disconnected(client, error)
+            if losses > MOST_LOSSES or not lost:
                 raise
         finally:
             closed(stream)
 
 
-def _lost(backend: Any) -> bool:
-    """Whether data that were sent are on no worker any more."""
-    return any(future.status in ("lost", "cancelled") for future in backend.data_futures.values())
+def _refuse_disconnected(client: Any, error: Exception) -> None:
+    """Raise if an error came because the scheduler has gone, and does not come back in time."""
+    end = time.monotonic() + 2 * PATIENCE
+    while client.status == "connecting" and time.monotonic() < end:
+        time.sleep(0.1)
+    if client.status != "running":
+        raise InputError(
+            "The scheduler has gone, and its workers with it",
+            remedy="Start them again, then run the same: tasks that were finished and kept on disk "
+            "are not run again",
+        ) from error
+
+
+def _lost(backend: Any, error: Exception) -> bool:
+    """Whether data that were sent, or a result, are on no worker any more.
+
+    Which of them Dask tells first depends on when the worker died.
+    """
+    return isinstance(error, CancelledError) or any(
+        future.status in ("lost", "cancelled") for future in backend.data_futures.values()
+    )
 
 
 def closed(stream: Any) -> None:
