@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks.speed import gaussian as speed
+from benchmarks.speed import jobs
 
 from voxprior.papers.frame import Part, Run
 from voxprior.papers.rao2017 import claims
@@ -37,3 +38,11 @@ def test_calibration_error_of_known_cases():
     p = np.array([[0.75, 0.25]] * 4)
     assert claims.calibration_error(p, np.array([0, 0, 0, 1])) == 0
     assert claims.calibration_error(p, np.zeros(4, dtype=int)) == 0.25
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_scores_in_the_benchmark(capsys):
+    jobs.main(["--quick"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 4
+    assert all("True" in row for row in rows[1::2])
