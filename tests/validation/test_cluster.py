@@ -206,6 +206,24 @@ def test_a_worker_may_die_while_data_are_sent(threads, monkeypatch, n_deaths):
             assert found.values == run_tasks(where, range(12), [np.ones(5)]).values
 
 
+@pytest.mark.parametrize("n_deaths", [1, cluster.MOST_LOSSES + 1])
+def test_a_worker_may_die_while_it_is_started(threads, monkeypatch, n_deaths):
+    quick, deaths = distributed.LocalCluster, iter(range(n_deaths))
+
+    def dies(**options):
+        if next(deaths, None) is not None:
+            raise RuntimeError("Nanny failed to start.")
+        return quick(**options)
+
+    monkeypatch.setattr(distributed, "LocalCluster", dies)
+    with Cluster("local:2"):
+        if n_deaths > cluster.MOST_LOSSES:
+            with pytest.raises(RuntimeError, match="failed to start"):
+                run_tasks(where, range(12), [np.ones(5)])
+        else:
+            assert run_tasks(where, range(12), [np.ones(5)]).complete
+
+
 def test_losses_without_end_are_told(threads, monkeypatch):
     monkeypatch.setattr(cluster, "_lost", lambda backend, error: True)
     with Cluster("local:2"), pytest.raises(RuntimeError, match="gone"):

@@ -149,13 +149,15 @@ def _local_workers(number: int | None) -> Any:
     import dask
     from distributed import LocalCluster
 
-    with dask.config.set({"distributed.worker.preload": [__name__]}):
-        return LocalCluster(
-            n_workers=number,
-            threads_per_worker=1,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        )
+    options = {"n_workers": number, "threads_per_worker": 1, "dashboard_address": ":0"}
+    for losses in range(MOST_LOSSES + 1):
+        try:
+            with dask.config.set({"distributed.worker.preload": [__name__]}):
+                return LocalCluster(**options, silence_logs=logging.CRITICAL)
+        except RuntimeError:  # a worker died while it was started
+            if losses == MOST_LOSSES:
+                raise
+    return None
 
 
 def dask_setup(worker: Any) -> None:
