@@ -24,6 +24,7 @@ from voxprior import (
     RVMRegressor,
     SpatialBoostingClassifier,
 )
+from voxprior.blocks.threads import block_threads
 from voxprior.papers.measure import measure
 from voxprior.papers.tables import machine, save
 
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     voxels = (100, 1000) if quick else (1000, 10_000, 100_000, 1_000_000, 10_000_000)
     scans = (10, 20) if quick else (10, 30, 100, 300, 1000, 3000, 10_000)
     numba.set_num_threads(1)
-    with threadpool_limits(1):
+    with threadpool_limits(1), block_threads(1):
         for make in FAMILIES.values():
             for n_scans in (SCANS, 300):  # compiles; ranks above 255 are of another type
                 timed(make, n_scans, 100)

@@ -98,5 +98,9 @@ def _threads_in_a_task(task, seed):
 @pytest.mark.skipif(joblib.cpu_count() < 2, reason="one core has no second worker")
 def test_tasks_that_run_alone_have_threads_and_others_have_none(monkeypatch):
     monkeypatch.setattr("voxprior.blocks.threads.cpu_count", lambda: 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert min(run_tasks(_threads_in_a_task, range(3)).values) > 0
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert run_tasks(_threads_in_a_task, range(3)).values == [0, 0, 0]
+    monkeypatch.delenv("OMP_NUM_THREADS")
     assert run_tasks(_threads_in_a_task, range(3), n_jobs=2).values == [0, 0, 0]

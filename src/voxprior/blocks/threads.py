@@ -8,6 +8,7 @@ are none: the bits of a sum do not hang on the number of threads.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,7 +35,10 @@ _allowed: ContextVar[int | None] = ContextVar("block_threads", default=None)
 
 @contextmanager
 def block_threads(count: int | None) -> Iterator[None]:
-    """Let blocks be worked on by so many threads within the context; None for one per core."""
+    """Let blocks be worked on by so many threads within the context.
+
+    None is one per core, or ``OMP_NUM_THREADS`` of the environment where that is less.
+    """
     before = _allowed.set(count)
     try:
         yield
@@ -51,7 +55,7 @@ def side_by_side(work: Callable[[Piece], Made], pieces: Iterable[Piece]) -> list
     [1, 2, 3]
     """
     pieces = list(pieces)
-    n_threads = min(_allowed.get() or cpu_count(), len(pieces))
+    n_threads = min(_allowed.get() or _cores(), len(pieces))
     if n_threads <= 1:
         return [work(piece) for piece in pieces]
     with blas_threads_for(n_rows=1), ThreadPoolExecutor(n_threads) as pool:
@@ -60,6 +64,12 @@ def side_by_side(work: Callable[[Piece], Made], pieces: Iterable[Piece]) -> list
             return [task.result() for task in tasks]
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    """Cores of this machine, or what the environment grants a program that takes all of them."""
+    granted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cpu_count(), int(granted)) if granted.isdigit() and int(granted) else cpu_count()
 
 
 def each_block(work: Callable[[slice], Any], blocks: Iterable[slice]) -> None:
