@@ -8,7 +8,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -86,8 +92,8 @@ class TestChoice:
     ("cv", "free"),
     [
         (LeaveOneGroupOut(), True),
-        (None, True),
         ("groups", True),
+        (StratifiedGroupKFold(2), False),
         (KFold(3), True),
         ([(np.arange(12), np.arange(12, 24))], True),
         (Jackknife(), True),

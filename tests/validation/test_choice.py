@@ -106,7 +106,9 @@ def test_where_it_cannot_be_done(runs, rng):
     assert "R²" in why_not_nested(numbers)
     pairs = np.repeat(np.arange(12), 2)
     single = np.repeat([0, 0, 1], 8)
-    results = results_of(MODELS, X, single, pairs, allow=["labels-confounded", "leave-one-out"])
+    results = results_of(
+        MODELS, X, single, pairs, "groups", allow=["labels-confounded", "leave-one-out"]
+    )
     assert "do not have all" in why_not_nested(results)
     lone = np.where(groups == 0, 1, 0)  # without the first run there is one class
     allow = ["labels-confounded", "class-missing", "leave-one-out"]

@@ -269,7 +269,7 @@ class TestEdges:
         """One class a test fold: no fold has an AUC, all predictions together have."""
         X, y, _ = runs(rng, 64, 10, 1.0)
         groups = 2 * np.repeat(np.arange(8), 8) + y
-        result = cross_validate(Centroid(), X, y, groups, allow=["leave-one-out"])
+        result = cross_validate(Centroid(), X, y, groups, "groups", allow=["leave-one-out"])
         assert result.scores["auc"].isna().all()
         found = interval(result, "auc")
         assert found.low < found.estimate < found.high

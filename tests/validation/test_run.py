@@ -222,6 +222,19 @@ class TestAgainstALoop:
         few = cross_validate(LogisticRegression(), X[[0, 1, 12, 13]], y[[0, 1, 12, 13]])
         assert len(few.scores) == 2
 
+    def test_groups_of_one_class_are_left_out_with_others_of_every_class(self, data):
+        X, y, _ = data
+        subjects = np.arange(len(y)) // 2  # two scans each, six of every class
+        result = cross_validate(LogisticRegression(), X, y, subjects)
+        held = result.predictions.groupby("fold")["y_true"].value_counts().unstack()
+        assert held.to_numpy().tolist() == [[4, 4, 4]] * 3
+        test = permutation_test(LogisticRegression(), X, y, subjects, n_permutations=19)
+        assert "leave-one-out" not in {finding.name for finding in test.findings}
+        mixed = cross_validate(LogisticRegression(), X, y, np.arange(len(y)) % 18)
+        assert len(mixed.scores) == 18
+        numbers = cross_validate(Ridge(), X, y == "cat", subjects)
+        assert len(numbers.scores) == 18
+
     def test_folds_as_a_list_or_a_number(self, data):
         X, y, _ = data
         cv = StratifiedKFold(3)

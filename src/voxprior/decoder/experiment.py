@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold
 
 from voxprior import registry
 from voxprior.decoder.comparison import Comparison, reason
@@ -179,30 +175,11 @@ def split_of(cv: Any, data: Dataset, random_state: Any) -> Any:
             raise InputError(f"{one_run}, so none can be held out", remedy=remedy)
         warnings.warn(InputWarning(f"{one_run}, which flatters the score."), stacklevel=4)
     if cv is None or cv == "auto":
-        return _split_of_subjects(data)
+        return None  # as `cross_validate` chooses
     if not isinstance(cv, str):
         return cv
     classes, groups = registry.kind_of(data.y) == "classifier", data.groups is not None
     return registry.splitter(cv, random_state, classes=classes, groups=groups)
-
-
-def _split_of_subjects(data: Dataset) -> Any:
-    """Folds with groups of every class, where groups are of one class; else None, the default.
-
-    Leaving one subject out leaves training with less of its class, and noise scores far below
-    chance. Folds are as many as divide the subjects of every class evenly, up to five.
-    """
-    if data.groups is None or registry.kind_of(data.y) != "classifier":
-        return None
-    pairs = {*zip(data.groups.tolist(), np.asarray(data.y).tolist())}
-    n_groups = len(np.unique(data.groups))
-    counts = list(Counter(label for _, label in pairs).values())
-    if len(pairs) > n_groups or n_groups == len(data.y) or min(counts) < 2:
-        return None
-    even = [k for k in range(2, 6) if all(count % k == 0 for count in counts)]
-    n_folds = max(even, default=min(5, *counts))
-    # In their order: shuffling, scikit-learn 1.6 leaves folds without a class.
-    return StratifiedGroupKFold(n_folds)
 
 
 def all_models(y: Any) -> list[str]:

@@ -122,8 +122,6 @@ def steps_without_labels(estimator: Any, rows: Any) -> Any:
 
 def folds_without_labels(folds: Sequence, X: Any, groups: Any, cv: Any, estimator: Any) -> bool:
     """Whether the folds are the same without labels, so that no relabelling changes them."""
-    if cv is None:
-        return groups is not None
     if isinstance(cv, str):
         cv = splitter(cv, classes=is_classifier(estimator), groups=groups is not None)
     if not hasattr(cv, "split"):

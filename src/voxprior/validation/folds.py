@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,13 @@ import numpy as np
 import pandas as pd
 import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import KFold, LeaveOneGroupOut, StratifiedKFold, check_cv
+from sklearn.model_selection import (
+    KFold,
+    LeaveOneGroupOut,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import _safe_split
@@ -76,7 +83,7 @@ def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:
     if isinstance(cv, str):
         cv = splitter(cv, classes=is_classifier(estimator), groups=groups is not None)
     if cv is None:
-        cv = _default_split(estimator, y, groups)
+        cv = default_split(estimator, y, groups)
     elif not hasattr(cv, "split"):
         if not isinstance(cv, int | np.integer):
             cv = list(cv)
@@ -124,14 +131,16 @@ def _check_folds(folds: list) -> list:
 
 def refuse_what_memory_cannot_hold(estimator, X, folds) -> None:
     """Refuse a family that reads no blocks of voxels at once, not after an audit of all scans."""
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    if isinstance(X, BlockedScans) and not getattr(last, "_reads_blocks", True):
+    reads_blocks = getattr(last_step(estimator), "_reads_blocks", True)
+    if isinstance(X, BlockedScans) and not reads_blocks:
         X[max((train for train, _ in folds), key=len)].refuse_too_large()
 
 
-def _default_split(estimator, y, groups):
+def default_split(estimator, y, groups):
+    """Leave one group out, or subjects of every class where each is of one; folds of scans."""
     if groups is not None:
-        return LeaveOneGroupOut()
+        subjects = _split_of_subjects(y, groups) if is_classifier(estimator) else None
+        return LeaveOneGroupOut() if subjects is None else subjects
     if not is_classifier(estimator):
         if len(y) < 2:
             raise InputError("A single scan cannot both train and test", remedy="Add scans")
@@ -143,6 +152,23 @@ def _default_split(estimator, y, groups):
             remedy="Add scans of it, or leave the class out",
         )
     return StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
+
+
+def _split_of_subjects(y: np.ndarray, groups: np.ndarray) -> StratifiedGroupKFold | None:
+    """Folds with groups of every class, where groups are of one class; else None.
+
+    Leaving one subject out leaves training with less of its class, and noise scores far below
+    chance. Folds are as many as divide the subjects of every class evenly, up to five.
+    """
+    pairs = {*zip(groups.tolist(), y.tolist())}
+    n_groups = len(np.unique(groups))
+    counts = list(Counter(label for _, label in pairs).values())
+    if len(pairs) > n_groups or n_groups == len(y) or min(counts) < 2:
+        return None
+    even = [k for k in range(2, 6) if all(count % k == 0 for count in counts)]
+    n_folds = max(even, default=min(5, *counts))
+    # In their order: shuffling, scikit-learn 1.6 leaves folds without a class.
+    return StratifiedGroupKFold(n_folds)
 
 
 def describe(estimator, X, y, groups, classes) -> dict[str, Any]:

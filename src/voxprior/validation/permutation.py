@@ -51,6 +51,7 @@ from voxprior.validation.batch import batch_decoder, batch_ranks, choose_test
 from voxprior.validation.folds import (
     audit_once,
     check_data,
+    default_split,
     last_step,
     make_folds,
     prepare_for_labels,
@@ -242,7 +243,9 @@ def permutation_test(
     X = blocked(X)
     y, groups, classes = check_data(estimator, X, y, groups)
     test = choose_test(test, estimator, X, score)
-    cv = list(cv) if isinstance(cv, Iterator) else cv  # every relabelling goes through it
+    # Every relabelling goes through it.
+    cv = default_split(estimator, y, groups) if cv is None else cv
+    cv = list(cv) if isinstance(cv, Iterator) else cv
     folds, _ = make_folds(estimator, X, y, groups, cv)
     known: dict[str, Any] = {"variables": variables, "columns": columns, "names": names}
     known |= {"findings": findings, "looked": looked, "allow": allow}

@@ -365,8 +365,9 @@ def cross_validate(
         `fit` that names `groups`, also as a step of a pipeline, or a search.
     cv : splitter, its name, iterable of (train, test), int or None
         A name is one that `voxprior.registry.splitter` knows, for instance "groups" or
-        "few-shot:3". None: `LeaveOneGroupOut` with groups; without them 5 folds, stratified for
-        classes (fewer where a class, or all of regression, has less than 5 scans).
+        "few-shot:3". None: `LeaveOneGroupOut` with groups, or 2 to 5 folds with groups of every
+        class where each is of one; without them 5 folds, stratified for classes (fewer where a
+        class, or all of regression, has less than 5 scans).
     fit_params : dict
         Handed to `fit`; values as long as X are cut to the training scans.
     n_jobs, random_state, progress
