@@ -30,6 +30,17 @@ def test_a_row_a_scan(run, model, maps):
     assert alone.iloc[0].tolist() == table.iloc[2].tolist()
 
 
+def test_numbers_have_intervals(run, maps, tmp_path):
+    images = sorted(maps.glob("*.nii.gz"))
+    decoder = Decoder().fit(images, np.linspace(20, 60, 12))
+    table = predicted(run, decoder.save(tmp_path / "model.skops"), maps / "*.nii.gz")
+    assert table.columns.tolist() == ["scan", "prediction", "low", "high"]
+    ends = table[["low", "high"]].astype(float).to_numpy()
+    np.testing.assert_allclose(ends, decoder.predict_interval(images), rtol=1e-5)
+    without = Decoder("ridge").fit(images, np.linspace(20, 60, 12)).save(tmp_path / "ridge.skops")
+    assert predicted(run, without, maps / "*.nii.gz").columns.tolist() == ["scan", "prediction"]
+
+
 def test_files_and_json(run, model, maps, tmp_path):
     out = tmp_path / "predictions.tsv"
     result = run("predict", model, maps / "*.nii.gz", "--out", out)

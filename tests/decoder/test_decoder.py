@@ -143,6 +143,26 @@ def test_regression_from_images(study):
     decoder = Decoder(GPRegressor()).fit(images, age)
     assert np.corrcoef(decoder.predict(images), age)[0, 1] > 0.5
     assert not hasattr(decoder, "classes_")
+    with pytest.raises(AttributeError, match=r"GPRegressor gives no intervals.*AutoRegressor"):
+        decoder.predict_interval(images)
+
+
+def test_intervals_of_numbers_are_those_of_the_model(study, tmp_path):
+    images, _, _ = study
+    age = np.array([image.get_fdata()[2, 2].mean() for image in images])
+    other = pd.DataFrame({"weight": np.arange(16.0) % 5})
+    decoder = Decoder().fit(images[:12], age[:12], covariates=other[:12])
+    decoder = Decoder.load(decoder.save(tmp_path / "model.skops"))
+    found = decoder.predict_interval(images[12:], covariates=other[12:], level=0.5)
+    steps, X = decoder.estimator_, decoder._rows(images[12:], covariates=other[12:]).X
+    for step in steps[:-1]:
+        X = step.transform(X)
+    assert_allclose(found, steps[-1].predict_interval(X, level=0.5), rtol=1e-12)
+    wide = decoder.predict_interval(images[12:], covariates=other[12:])
+    assert (wide[:, 0] < found[:, 0]).all()
+    assert (found[:, 1] < wide[:, 1]).all()
+    with pytest.raises(ValueError, match="weight"):
+        decoder.predict_interval(images[12:])
 
 
 def test_clone_and_errors(study):

@@ -92,6 +92,8 @@ def predict(
 ) -> None:
     """Predict the classes (or numbers) of new images: one row per scan, with probabilities.
 
+    Numbers have the ends of their 90 % intervals, low and high, where the model gives them.
+
     A 4-D run gives one row per volume; with --events or --volume-labels one per trial, cut as in
     training unless --unit, --window or --delay say otherwise.
 
@@ -181,7 +183,7 @@ def _with_covariates(data: Any, decoder: Any, path: Path, key: str | None) -> An
 
 
 def _predictions(decoder: Any, data: Any) -> Any:
-    """One row per scan: its name, the prediction, and the probability of each class."""
+    """One row per scan: name, prediction, and the probability of each class or the interval."""
     import pandas as pd
 
     table = pd.DataFrame({"scan": list(data.names), "prediction": decoder.predict(data)})
@@ -189,6 +191,8 @@ def _predictions(decoder: Any, data: Any) -> Any:
         P = decoder.predict_proba(data)
         for c, label in enumerate(decoder.classes_):
             table[f"p_{label}"] = P[:, c]
+    if decoder.has_intervals:
+        table[["low", "high"]] = decoder.predict_interval(data)
     return table
 
 

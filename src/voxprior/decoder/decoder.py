@@ -31,7 +31,9 @@ from voxprior.mapping import MapTest
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
+from voxprior.validation.folds import last_step, led_to_last_step
 from voxprior.validation.result import html_table
+from voxprior.validation.scores import INTERVAL_LEVEL
 
 
 class Decoder(LocalMaps):
@@ -180,6 +182,36 @@ class Decoder(LocalMaps):
         rows = self._rows(images, groups, covariates)
         warn_of_alike(self.estimator_, rows, self.class_spread_)
         return self.estimator_.predict_proba(rows.X)
+
+    def predict_interval(
+        self, images, groups=None, covariates=None, *, level: float = INTERVAL_LEVEL
+    ) -> np.ndarray:
+        """Predict the ends of the interval that holds each number with probability `level`.
+
+        Parameters
+        ----------
+        images, groups, covariates
+            As in `predict`.
+        level : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+        """
+        check_is_fitted(self)
+        if not self.has_intervals:
+            raise AttributeError(
+                f"{type(last_step(self.estimator_)).__name__} gives no intervals; for numbers "
+                "choose voxprior.AutoRegressor, the default."
+            )
+        model, X = led_to_last_step(self.estimator_, self._rows(images, groups, covariates).X)
+        return model.predict_interval(X, level=level)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the fitted model has `predict_interval`."""
+        return hasattr(last_step(self.estimator_), "predict_interval")
 
     def _rows(self, images, groups=None, covariates=None) -> NewRows:
         check_is_fitted(self)

@@ -323,12 +323,18 @@ def last_step(estimator: Any) -> Any:
     return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
+def led_to_last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Model at the end of a fitted pipeline, which hands on no distributions, and what it sees."""
+    while isinstance(model, Pipeline):
+        X, model = model[:-1].transform(X), model[-1]
+    return model, X
+
+
 def _interval_values(model, X_test, y_test) -> np.ndarray | None:
     """Ends of the 90 % interval of each number, and the log density of what it was, if given."""
     if not hasattr(last_step(model), "predict_interval"):
         return None
-    while isinstance(model, Pipeline):  # which hands on predictions, but no distributions
-        X_test, model = model[:-1].transform(X_test), model[-1]
+    model, X_test = led_to_last_step(model, X_test)
     ends = np.asarray(model.predict_interval(X_test, level=INTERVAL_LEVEL))
     return np.column_stack([ends, model.log_density(X_test, y_test)])
 
