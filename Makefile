@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-# One BLAS thread per test worker: workers fill the cores already.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 -q
+# One BLAS thread per test worker: workers fill the cores already. Each starts with a stretch of files of
+# its own, so that not all of them compile the same kernels and make the same fixtures at the same time.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q
 
 .PHONY: demo test test-all test-browser test-wheel test-minimum fuzz mutants lint bench papers docs clean
 .DEFAULT_GOAL := test

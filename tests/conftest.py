@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,22 @@ def at_once(monkeypatch):
 
     monkeypatch.setattr(run, "SECONDS_HERE", 0.0)
     monkeypatch.setattr(run, "SECONDS_SEEN", 0.0)
+
+
+@pytest.fixture
+def bare_report(monkeypatch):
+    """Write a page without content, where a test looks at other things; it saves seconds each."""
+
+    from voxprior import Decoder
+    from voxprior.decoder import decoding
+
+    def bare(self, result, title, data=None, **parts):
+        summary = {"headline": {"text": title, "detail": ""}}
+        written = {"save": lambda path: path.write_text(title), "save_figures": lambda *_: []}
+        return SimpleNamespace(summary=summary, **written)
+
+    monkeypatch.setattr(Decoder, "generate_report", bare)
+    monkeypatch.setattr(decoding, "stock_tables", lambda *_, **__: [])
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Small studies on disk, and a way to run commands in this process."""
 
 import json
-from types import SimpleNamespace
 
 import nibabel
 import numpy as np
@@ -9,9 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from voxprior import Decoder
 from voxprior.cli import app
-from voxprior.decoder import decoding
 
 AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
 SHAPE = (5, 4, 3)
@@ -62,19 +59,6 @@ def refused(run):
         return lines[0]
 
     return call
-
-
-@pytest.fixture
-def bare_report(monkeypatch):
-    """Write a page without content, where a test looks at other things; it saves seconds each."""
-
-    def bare(self, result, title, data=None, **parts):
-        summary = {"headline": {"text": title, "detail": ""}}
-        written = {"save": lambda path: path.write_text(title), "save_figures": lambda *_: []}
-        return SimpleNamespace(summary=summary, **written)
-
-    monkeypatch.setattr(Decoder, "generate_report", bare)
-    monkeypatch.setattr(decoding, "stock_tables", lambda *_, **__: [])
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def command(name, study, out, *options):
 
 @pytest.mark.parametrize("split", ["auto", "few-shot:3"])
 @pytest.mark.parametrize("model", MODELS)
-def test_decoding(model, split, study, data, tmp_path):
+def test_decoding(model, split, study, data, tmp_path, bare_report):
     options = ["-m", model, "--split", split, "--permutations", PERMUTATIONS]
     command("decode", study, tmp_path / "out", *options)
     by_command = Result.from_json(tmp_path / "out" / "result.json")
@@ -135,7 +135,7 @@ def test_one_audit_serves_all(study, data, recwarn):
     assert not [w for w in recwarn if "Audit" in w.category.__name__]
 
 
-def test_betas_of_runs_by_their_files(tmp_path):
+def test_betas_of_runs_by_their_files(tmp_path, bare_report):
     """Maps that are centred by run: the choice is made once, and every door has made it."""
     model, rng = "logistic", np.random.default_rng(2)
     runs, fingers = np.repeat([1, 2, 3, 4], 6), np.tile(["thumb", "index"], 12)

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import typer.main
 from hypothesis import strategies as st
-from tests.cli.conftest import bare_report, bids, make_run, maps, mask, runs, save
+from tests.cli.conftest import bids, make_run, maps, mask, runs, save
 from tests.fuzz.edits import NUMBERS, REALS
 
 from voxprior.cli import app
 
-__all__ = ["bare_report", "bids", "maps", "mask", "runs"]  # fixtures
+__all__ = ["bids", "maps", "mask", "runs"]  # fixtures
 pytestmark = pytest.mark.fuzz
 
 COMMANDS = typer.main.get_command(app).commands
