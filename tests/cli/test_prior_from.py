@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 from tests.cli.conftest import SHAPE, save
 
+from voxprior import Decoder
+from voxprior.decoder import with_prior_from
+
 
 @pytest.fixture
 def study(tmp_path):
@@ -59,6 +62,24 @@ def test_a_copy_of_the_subject_under_another_name_is_refused(study, refused):
     line = refused("decode", *options(study), "--out", study / "out")
     assert "as scans of eve" in line
     assert not (study / "out" / "result.json").exists()
+
+
+@pytest.mark.parametrize("groups", [(), ("--groups", "run")])
+def test_one_scan_of_each_class_is_fitted_in_python(study, refused, groups):
+    """Nothing is left to test on: the line says what can be done, and that is so."""
+    own = study / "study" / "ann"
+    one = [own / "run0_face.nii", own / "run0_house.nii", "--labels", own / "labels.tsv"]
+    one += [*groups, "--unmatched", "drop", *options(study)[5:]]
+    line = refused("decode", *one, "--out", study / "out")
+    assert "to fit without a test, use Decoder.fit in Python" in line
+    decoder = Decoder("logistic", mask=study / "mask.nii")
+    others = {}
+    for name in ("bob", "cat", "dan"):
+        table = pd.read_csv(study / "study" / name / "labels.tsv", sep="\t")
+        files = [study / "study" / name / file for file in table["file"]]
+        others[name] = decoder.read(files, table["label"], table["run"])
+    taught = with_prior_from(decoder, others).fit(one[:2], ["face", "house"])
+    assert taught.predict([own / "run3_face.nii", own / "run3_house.nii"]).shape == (2,)
 
 
 def test_folders_that_are_not_subjects_are_refused(study, refused):

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -243,6 +244,15 @@ class TestAgainstALoop:
         assert cross_validate(LogisticRegression(), X, y, cv=cv.split(X, y)).equals(by_splitter)
 
 
+def test_probabilities_that_are_no_numbers_are_refused(data):
+    _, y, runs = data
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"GaussianNB gave values that are no numbers.*constant"),
+    ):
+        cross_validate(GaussianNB(), np.zeros((36, 5)), y, runs, audited=())
+
+
 class TestKindsOfInput:
     def test_dataframe_sparse_and_list(self, data):
         X, y, runs = data
@@ -445,8 +455,12 @@ class TestBadInput:
             cross_validate(LogisticRegression(), data[0], data[1][:-1])
 
     def test_single_scan_of_a_class(self, data):
-        with pytest.raises(ValueError, match="single scan"):
+        with pytest.raises(ValueError, match=r"single scan.*Decoder\.fit in Python"):
             cross_validate(LogisticRegression(), data[0][:13], data[1][:13])
+
+    def test_single_group(self, data):
+        with pytest.raises(ValueError, match=r"one group, .*Decoder\.fit in Python"):
+            cross_validate(LogisticRegression(), *data[:2], np.zeros(36))
 
     @pytest.mark.parametrize("cv", [[], [(np.arange(5), np.array([], dtype=int))]])
     def test_empty_folds(self, data, cv):

@@ -44,6 +44,9 @@ from voxprior.validation.scores import (
     score_predictions,
 )
 
+# What scans that cannot be divided are good for, a single one per class with a prior from others.
+UNTESTED = "to fit without a test, use Decoder.fit in Python"
+
 # --- the split of a data set ------------------------------------------------------------------
 
 
@@ -139,6 +142,11 @@ def refuse_what_memory_cannot_hold(estimator, X, folds) -> None:
 def default_split(estimator, y, groups):
     """Leave one group out, or subjects of every class where each is of one; folds of scans."""
     if groups is not None:
+        if len(np.unique(groups)) < 2:
+            raise InputError(
+                "All scans are of one group, so none can be held out",
+                remedy=f"Give scans of more groups, or no groups; {UNTESTED}",
+            )
         subjects = _split_of_subjects(y, groups) if is_classifier(estimator) else None
         return LeaveOneGroupOut() if subjects is None else subjects
     if not is_classifier(estimator):
@@ -149,7 +157,7 @@ def default_split(estimator, y, groups):
     if smallest < 2:
         raise InputError(
             "A class has a single scan, which cannot both train and test",
-            remedy="Add scans of it, or leave the class out",
+            remedy=f"Add scans of it, or leave the class out; {UNTESTED}",
         )
     return StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
 
@@ -311,6 +319,11 @@ def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None
             given = np.column_stack([-given, given])
     else:
         return None, ""
+    if np.isnan(given).any():
+        raise InputError(
+            f"{type(last_step(model)).__name__} gave values that are no numbers (NaN)",
+            remedy="Mask out voxels that are constant, or choose another model",
+        )
     if given.shape[1] != len(model.classes_):  # one-vs-one decisions are not one per class
         return None, ""
     values = np.full((len(given), len(classes)), absent)
