@@ -99,8 +99,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"Scans, {VOXELS:,} voxels": growth(scans, lambda n: (n, VOXELS), "scans"),
         }
     note = (
-        "One fit with default parameters (the network without doubt), processor time of one thread "
-        "on a busy machine, peak memory above that of the data. The exponent is that from the size "
+        "One fit with default parameters (the network without doubt), processor time of one "
+        "thread, peak memory above that of the data. The exponent is that from the size "
         f"before. A family that took more than {PATIENCE:.0f} s was not tried at the next size. "
         f"{machine('numba')}."
     )

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -77,6 +77,7 @@ SECONDS_SEEN = 0.25
 _inside = 0
 _limits: Any = None
 _door = threading.Lock()
+_own = threading.local()
 
 
 @lru_cache(maxsize=1)
@@ -89,20 +90,29 @@ def _thread_pools(n_modules: int) -> ThreadpoolController:
 def one_thread() -> Iterator[None]:
     """Hold the libraries at one thread each; tasks in threads of one process share the hold.
 
-    The limit belongs to the whole process: the first task sets it and the last one lifts it, else
-    a task that ends would give the threads back while others still run.
+    The limit of BLAS belongs to the whole process: the first task sets it and the last one lifts
+    it, else a task that ends would give the threads back while others still run. OpenMP and numba
+    have a limit for every thread that calls them.
     """
     global _inside, _limits
     threads = numba.get_num_threads()  # loads the threads of numba, so that they are found
+    pools = _thread_pools(len(sys.modules))
     with _door:
         if _inside == 0:
-            _limits = _thread_pools(len(sys.modules)).limit(limits=1)
+            _limits = pools.select(user_api="blas").limit(limits=1)
         _inside += 1
+    depth = _own.__dict__.setdefault("depth", 0)
+    if depth == 0:
+        _own.limits = pools.select(user_api="openmp").limit(limits=1)
+    _own.depth = depth + 1
     numba.set_num_threads(1)
     try:
         yield
     finally:
         numba.set_num_threads(threads)
+        _own.depth -= 1
+        if _own.depth == 0:
+            _own.limits.restore_original_limits()
         with _door:
             _inside -= 1
             if _inside == 0:
@@ -293,18 +303,22 @@ def _results(
 
 
 def _worker_results(calls: Sequence[tuple], shared: Shared, n_workers: int) -> Iterator[tuple]:
-    """Index and value of every call, by joblib's workers on this machine."""
+    """Index and value of every call, by joblib's workers on this machine.
+
+    Where they are threads BLAS is held from here: some will not be limited by another thread.
+    """
     parallel = joblib.Parallel(
         n_jobs=n_workers,
         return_as="generator_unordered",
         pre_dispatch="2*n_jobs",
         **_first_of_workers(),
     )
-    stream = parallel(joblib.delayed(_guarded)(*call, shared) for call in calls)
-    try:
-        yield from stream
-    finally:
-        closed(stream)
+    with one_thread() if _is_active(["threading"]) else nullcontext():
+        stream = parallel(joblib.delayed(_guarded)(*call, shared) for call in calls)
+        try:
+            yield from stream
+        finally:
+            closed(stream)
 
 
 def _was_killed(error: BaseException) -> bool:
