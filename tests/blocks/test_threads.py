@@ -1,6 +1,7 @@
 """Blocks of voxels side by side: the same bits with any number of threads."""
 
 import threading
+import time
 
 import joblib
 import numpy as np
@@ -9,7 +10,14 @@ from sklearn.preprocessing import StandardScaler
 
 from voxprior import AutoClassifier, GPClassifier, VoxelSpace
 from voxprior.blocks import VoxelScaler, gram_matrix
-from voxprior.blocks.threads import FEWEST, block_threads, each_block, side_by_side, sum_over_blocks
+from voxprior.blocks.threads import (
+    FEWEST,
+    LANES,
+    block_threads,
+    each_block,
+    side_by_side,
+    sum_over_blocks,
+)
 from voxprior.models.gaussian.gram import cross_gram
 from voxprior.validation.run import run_tasks
 
@@ -93,6 +101,23 @@ def _threads_in_a_task(task, seed):
     seen = set()
     side_by_side(lambda piece: seen.add(threading.get_ident()), range(8))
     return len(seen - {threading.get_ident()})
+
+
+def test_many_cores_do_not_mean_many_blocks_at_once(monkeypatch):
+    monkeypatch.setattr("voxprior.blocks.threads.cpu_count", lambda: 64)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    at_once, now, door = [], [], threading.Lock()
+
+    def work(piece):
+        with door:
+            now.append(piece)
+            at_once.append(len(now))
+        time.sleep(0.01)
+        with door:
+            now.remove(piece)
+
+    side_by_side(work, range(20))
+    assert 1 < max(at_once) <= LANES
 
 
 @pytest.mark.skipif(joblib.cpu_count() < 2, reason="one core has no second worker")

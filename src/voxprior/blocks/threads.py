@@ -24,6 +24,7 @@ from voxprior.algebra import blas_threads_for
 Piece = TypeVar("Piece")
 Made = TypeVar("Made")
 
+# As many threads as bring something: blocks go through one memory, and each takes its own room.
 LANES = 4
 # Numbers that the totals of a lane may have: 8 MB, say the inner products of 1,024 scans.
 LANE_NUMBERS = 2**20
@@ -37,7 +38,8 @@ _allowed: ContextVar[int | None] = ContextVar("block_threads", default=None)
 def block_threads(count: int | None) -> Iterator[None]:
     """Let blocks be worked on by so many threads within the context.
 
-    None is one per core, or ``OMP_NUM_THREADS`` of the environment where that is less.
+    Never more than `LANES`; None is one per core, or ``OMP_NUM_THREADS`` of the environment where
+    that is less.
     """
     before = _allowed.set(count)
     try:
@@ -55,7 +57,7 @@ def side_by_side(work: Callable[[Piece], Made], pieces: Iterable[Piece]) -> list
     [1, 2, 3]
     """
     pieces = list(pieces)
-    n_threads = min(_allowed.get() or _cores(), len(pieces))
+    n_threads = min(_allowed.get() or _cores(), LANES, len(pieces))
     if n_threads <= 1:
         return [work(piece) for piece in pieces]
     with blas_threads_for(n_rows=1), ThreadPoolExecutor(n_threads) as pool:
