@@ -7,7 +7,8 @@ from tests.auto import naive
 
 from voxprior import VoxelSpace
 from voxprior.auto import views as module
-from voxprior.auto.views import cross_of, lifted, neighbor_radius, smoother_of, views_of
+from voxprior.auto.smoothing import neighbor_radius, smoother_of
+from voxprior.auto.views import crosses_of, lifted, views_of
 
 SPACE = VoxelSpace.grid((3, 4, 2))
 
@@ -103,15 +104,15 @@ def test_neighbours_of_points_and_meshes():
     assert smoother_of(VoxelSpace.grid((1,))) is None
 
 
-@pytest.mark.parametrize("name", ["raw", "z", "smooth"])
-def test_inner_products_with_new_scans(name):
+@pytest.mark.parametrize("names", [["raw", "z", "smooth"], ["z"], ["smooth"], ["smooth", "raw"]])
+def test_inner_products_with_new_scans(names):
     x, new = scans(times=2), scans(4, times=2, seed=1)
     voxels = views_of(x, None, smoother_of(SPACE)).voxels
-    A = naive.view_matrices((x - x.mean(axis=0)) / voxels.unit, SPACE)[name]
-    old, at = ((one - x.mean(axis=0)) / voxels.unit @ A.T for one in (x, new))
-    cross = cross_of(new.astype("f4"), x, voxels, name)
-    assert_allclose(cross.gram, at @ old.T, rtol=1e-4, atol=1e-5)
-    assert_allclose(cross.squared_norms, (at**2).sum(axis=1), rtol=1e-5)
+    matrices = naive.view_matrices((x - x.mean(axis=0)) / voxels.unit, SPACE)
+    for name, cross in zip(names, crosses_of(new.astype("f4"), x, voxels, names), strict=True):
+        old, at = ((one - x.mean(axis=0)) / voxels.unit @ matrices[name].T for one in (x, new))
+        assert_allclose(cross.gram, at @ old.T, rtol=1e-4, atol=1e-5)
+        assert_allclose(cross.squared_norms, (at**2).sum(axis=1), rtol=1e-5)
 
 
 def test_views_can_be_chosen_and_numbers_without_end_are_refused():

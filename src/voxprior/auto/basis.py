@@ -10,8 +10,9 @@ so a fitted model keeps r maps per view and no scan, and a new scan is read once
 | symbol | variable | shape |
 |---|---|---|
 | A_t, dual coefficients at shrinkage t | `paths[v][t]` | (n, C) |
-| B', for all views one below the other | `basis` | (R, p) |
-| G, zero where map and member are of different views | `dual` | (M, R, C) |
+| L of all views | `Basis.left` | (n, r) each |
+| B', for all views one below the other | `Maps.basis` | (R, p) |
+| G, zero where map and member are of different views | `Basis.dual` | (M, R, C) |
 | f, what is followed over the training scans | `latent` | (n, k) |
 """
 
@@ -24,38 +25,75 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import svd
 
-from voxprior.auto.views import Views, Voxels, combined, lifted
+from voxprior.auto.views import Views, Voxels, lifted
 from voxprior.blocks import voxel_blocks
 from voxprior.blocks.sums import reading
-from voxprior.blocks.threads import sum_over_blocks
+from voxprior.blocks.threads import each_block, sum_over_blocks
 
-__all__ = ["Basis", "basis_of", "patterns", "projected"]
+__all__ = ["Basis", "Maps", "basis_of", "maps_of", "projected"]
 
 # Singular values below this share of the largest are rounding.
 ROUNDING = 1e-12
 
 
 class Basis(NamedTuple):
-    """Maps (R, p) that all members share, and what makes scores of them, (M, R, C)."""
+    """Combinations L (n, r) of the training scans by view, and what makes scores of them."""
 
-    maps: NDArray
-    dual: NDArray[np.float64]
+    left: list[NDArray[np.float64]]
+    dual: NDArray[np.float64]  # (M, R, C)
+
+    def features(self, grams: Sequence[NDArray]) -> NDArray[np.float64]:
+        """Inner products (n, R) of the training scans with the maps, given their Gram matrices."""
+        return np.hstack([gram @ left for gram, left in zip(grams, self.left)])
 
 
-def basis_of(X: NDArray, views: Views, paths: Sequence[NDArray]) -> Basis:
-    """Maps for the dual coefficients of all views, in the precision of the training scans."""
-    maps, duals = [], []
-    for name, path in zip(views.names, paths):
-        left, inner = _factors(path)
-        rows = combined(X, views.voxels, left.T)
-        maps.append(lifted(name, rows, views.voxels).astype(X.dtype))
-        duals.append(inner)
-    R, (T, _, C) = sum(map(len, maps)), duals[0].shape
-    dual, first = np.zeros((len(duals) * T, R, C)), 0
-    for view, inner in enumerate(duals):
+class Maps(NamedTuple):
+    """Maps (R, p) that all members share, and patterns (k, p), in the precision of the scans."""
+
+    basis: NDArray
+    pattern: NDArray
+
+
+def basis_of(paths: Sequence[NDArray]) -> Basis:
+    """Fewest combinations of scans that span the dual coefficients (T, n, C) of every view."""
+    lefts, inners = zip(*map(_factors, paths))
+    T, _, C = paths[0].shape
+    dual, first = np.zeros((len(paths) * T, sum(left.shape[1] for left in lefts), C)), 0
+    for view, inner in enumerate(inners):
         dual[view * T : (view + 1) * T, first : first + inner.shape[1]] = inner
         first += inner.shape[1]
-    return Basis(np.concatenate(maps), dual)
+    return Basis(list(lefts), dual)
+
+
+def maps_of(X: NDArray, views: Views, basis: Basis, latent: NDArray) -> Maps:
+    """Maps of the basis, and how each voxel rises with each column of `latent` (n, k).
+
+    Both are combinations of the training scans, which are read once.
+
+    Reference of patterns: S. Haufe et al., NeuroImage 87 (2014) 96-110.
+    """
+    f = latent - latent.mean(axis=0)
+    power = np.einsum("ij,ij->j", f, f)
+    f = np.divide(f, power, out=np.zeros_like(f), where=power > 0) * views.voxels.unit
+    ends = np.cumsum([left.shape[1] for left in basis.left])
+    rows, voxels = np.hstack([*basis.left, f]).T, views.voxels
+    maps = np.empty((len(rows), X.shape[1]), dtype=X.dtype)
+    of_view = dict(zip(views.names, np.split(np.arange(ends[-1]), ends[:-1])))
+    smooth = of_view.get("smooth", np.arange(0))
+    rough = np.empty((len(smooth), X.shape[1]))  # smoothed once all voxels are known
+
+    def fill(block: slice) -> None:
+        part = rows @ voxels.read(X, block)
+        rough[:, block] = part[smooth]
+        for name, rows_of_view in zip(views.names, np.split(part[: ends[-1]], ends[:-1])):
+            if name != "smooth":
+                lifted(name, rows_of_view, voxels.at(block))
+        maps[:, block] = part
+
+    with reading(X):
+        each_block(fill, voxel_blocks(*X.shape))
+    maps[smooth] = lifted("smooth", rough, voxels)
+    return Maps(maps[: ends[-1]], maps[ends[-1] :])
 
 
 def _factors(dual: NDArray) -> tuple[NDArray, NDArray]:
@@ -76,14 +114,3 @@ def projected(X: NDArray, voxels: Voxels, maps: NDArray) -> NDArray[np.float64]:
     n, r = len(X), len(maps)
     with reading(X):
         return sum_over_blocks(add, voxel_blocks(n + r, X.shape[1]), (n, r))[0]
-
-
-def patterns(X: NDArray, voxels: Voxels, latent: NDArray) -> NDArray:
-    """How each voxel rises with each column of `latent` (n, k) over the scans, (k, p).
-
-    Reference: S. Haufe et al., NeuroImage 87 (2014) 96-110.
-    """
-    f = latent - latent.mean(axis=0)
-    power = np.einsum("ij,ij->j", f, f)
-    f = np.divide(f, power, out=np.zeros_like(f), where=power > 0)
-    return (combined(X, voxels, f.T) * voxels.unit).astype(X.dtype)

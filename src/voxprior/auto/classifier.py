@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior.algebra import blas_threads_for
-from voxprior.auto.basis import basis_of, patterns, projected
+from voxprior.auto.basis import basis_of, maps_of, projected
 from voxprior.auto.discriminant import SHRINKAGES, spectrum_of
 from voxprior.auto.folds import design_of
 from voxprior.auto.many import ManyClassifiers, Prepared, group_numbers, known_groups
@@ -24,7 +24,8 @@ from voxprior.auto.members import (
     with_nothing,
     with_sharing,
 )
-from voxprior.auto.views import Views, Voxels, smoother_of, views_of
+from voxprior.auto.smoothing import smoother_of
+from voxprior.auto.views import Views, Voxels, views_of
 from voxprior.auto.weights import (
     DISCRIMINANT,
     NOTHING,
@@ -36,6 +37,7 @@ from voxprior.auto.weights import (
 from voxprior.auto.words import decisions
 from voxprior.models.base import VoxelClassifier
 from voxprior.models.growth import AUTO, cubic, tell_if_long
+from voxprior.models.sharing import FeatureSharingNB
 from voxprior.space import VoxelSpace
 
 
@@ -307,10 +309,13 @@ class AutoClassifier(VoxelClassifier):
         self.views_ = list(views.names)
         self.mean_, self.unit_ = voxels.mean, voxels.unit
         duals, offsets = zip(*(paths.of_scans() for paths in members.paths))
-        self.basis_, self.dual_ = basis_of(X, views, duals)
-        self.offset_ = np.concatenate(offsets)
-        latent = projected(X, voxels, self._average_weights())
-        self.pattern_ = patterns(X, voxels, latent)
+        basis = basis_of(duals)
+        self.dual_, self.offset_ = basis.dual, np.concatenate(offsets)
+        latent = _against(self._average_dual().T @ basis.features(views.grams).T)
+        if self.sharing_ is not None:
+            shared = _against(self._sharing_weights(self.sharing_))
+            latent = latent + projected(X, voxels, shared).T
+        self.basis_, self.pattern_ = maps_of(X, views, basis, latent.T)
 
     # ------------------------------------------------------------------ prediction
 
@@ -334,11 +339,24 @@ class AutoClassifier(VoxelClassifier):
         shared = [] if self.sharing_ is None else [PROBABILITIES]
         return [DISCRIMINANT] * len(self.dual_) + [*shared, NOTHING]
 
+    def _average_dual(self) -> NDArray[np.float64]:
+        """What makes the average score of the discriminants of features, (R, C)."""
+        expected = (self.weight_posterior_ @ np.exp(self.log_weights_)).ravel()
+        return np.tensordot(expected, self.dual_, 1)
+
+    def _sharing_weights(self, model: FeatureSharingNB) -> NDArray[np.float64]:
+        """What feature sharing adds to the average score, (C, p) on centred voxels."""
+        strength = float(self.sharing_posterior_ @ np.exp(PROBABILITIES.log_weight))
+        return strength * sharing_weights(model)
+
     def _average_weights(self) -> NDArray[np.float64]:
         """Weights of the average score on centred voxels: (1, p) log-odds, or (C, p) by class."""
-        expected = (self.weight_posterior_ @ np.exp(self.log_weights_)).ravel()
-        weights = np.tensordot(expected, self.dual_, 1).T @ self.basis_
+        weights = self._average_dual().T @ self.basis_
         if self.sharing_ is not None:
-            strength = self.sharing_posterior_ @ np.exp(PROBABILITIES.log_weight)
-            weights = weights + strength * sharing_weights(self.sharing_)
-        return weights[1:] - weights[:1] if len(weights) == 2 else weights - weights.mean(axis=0)
+            weights = weights + self._sharing_weights(self.sharing_)
+        return _against(weights)
+
+
+def _against(scores: NDArray) -> NDArray[np.float64]:
+    """Scores (C, ...) of the second class against the first of two, or each against the mean."""
+    return scores[1:] - scores[:1] if len(scores) == 2 else scores - scores.mean(axis=0)

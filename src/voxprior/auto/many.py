@@ -27,7 +27,7 @@ from sklearn.utils.validation import column_or_1d
 from voxprior.auto.discriminant import Paths, Spectrum, spectrum_of
 from voxprior.auto.folds import Folds, design_of
 from voxprior.auto.members import fit_discriminants, with_nothing
-from voxprior.auto.views import Views, cross_of, views_of
+from voxprior.auto.views import Views, crosses_of, views_of
 from voxprior.auto.weights import Grid, mixture, posterior_of
 from voxprior.labels import refuse_missing
 
@@ -100,13 +100,12 @@ class ManyClassifiers(NamedTuple):
     def decision_function(self, rows: NDArray) -> NDArray[np.float64]:
         """Log-odds (m, B) of class 1, or beyond two classes log-probabilities (m, B, C)."""
         views, scans = self.prepared.views_of(self.rows), self.prepared.scans
-        crosses = [
-            cross_of(scans[rows], scans[self.rows], views.voxels, name).gram for name in views.names
-        ]
+        found = crosses_of(scans[rows], scans[self.rows], views.voxels, views.names)
+        crosses = [cross.gram for cross in found]
         values = np.full((len(rows), *self.shape), np.log(LEAST))
         for fit in self.fits:
-            found = fit.log_probabilities(crosses) if len(fit.classes) > 1 else 0.0
-            values[:, fit.columns[:, None], fit.classes] = found
+            logs = fit.log_probabilities(crosses) if len(fit.classes) > 1 else 0.0
+            values[:, fit.columns[:, None], fit.classes] = logs
         return values[..., 1] - values[..., 0] if self.shape[1] == 2 else values
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from voxprior.auto.regression_kernels import ScanKernels, kernel_to
 from voxprior.auto.student import TAUS, Fit
-from voxprior.auto.views import cross_of
+from voxprior.auto.views import crosses_of
 
 # Members with less weight are left out of predictions.
 NEGLIGIBLE_WEIGHT = 1e-4
@@ -50,7 +50,8 @@ class ManyRegressors(NamedTuple):
         """Predicted means (m, B) of some of all scans."""
         total = np.tile(self.center, (len(rows), 1))
         new, voxels = self.X[rows], self.scans.voxels
-        crosses = {view: cross_of(new, self.scans.X, voxels, view) for view in self.scans.views}
+        views = self.scans.views
+        crosses = dict(zip(views, crosses_of(new, self.scans.X, voxels, views)))
         for kernel, dual in zip(self.scans.kernels, self.dual):
             total += kernel_to(kernel, crosses[kernel.view]).gram @ dual
         return total

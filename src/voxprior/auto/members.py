@@ -33,7 +33,8 @@ from voxprior.auto.discriminant import (
     spectrum_of,
 )
 from voxprior.auto.folds import Folds
-from voxprior.auto.views import Views, Voxels, neighbor_radius
+from voxprior.auto.smoothing import neighbor_radius
+from voxprior.auto.views import Views, Voxels
 from voxprior.auto.weights import NOTHING, PROBABILITIES, Grid, discriminant_grid
 from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.blocks.threads import each_block

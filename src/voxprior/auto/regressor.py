@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -27,6 +28,7 @@ from voxprior.auto.regression_kernels import (
     kernel_to,
     scan_kernels,
 )
+from voxprior.auto.smoothing import smoother_of
 from voxprior.auto.student import (
     SHARES,
     STRETCHES,
@@ -46,10 +48,9 @@ from voxprior.auto.views import (
     VIEWS,
     Voxels,
     combined,
-    cross_of,
+    crosses_of,
     lifted,
     refuse_infinite,
-    smoother_of,
 )
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.labels import refuse_missing
@@ -329,12 +330,11 @@ class AutoRegressor(VoxelRegressor):
         X = self._new_scans(X)
         kept = self.weights_.sum(axis=1) >= NEGLIGIBLE_WEIGHT
         of_kernel = kept[1:].reshape(-1, len(TAUS))
-        crosses: dict[str, Cross] = {}
+        numbers = np.flatnonzero(of_kernel.any(axis=1)).tolist()
+        kernels = [Kernel(**self.kernels_[number]) for number in numbers]
+        crosses = self._crosses(X, {kernel.view for kernel in kernels})
         parts = [self._mean_alone(len(X))] if kept[0] else []
-        for number in np.flatnonzero(of_kernel.any(axis=1)).tolist():
-            kernel = Kernel(**self.kernels_[number])
-            if kernel.view not in crosses:
-                crosses[kernel.view] = self._cross(X, kernel.view)
+        for number, kernel in zip(numbers, kernels):
             k = kernel_to(kernel, crosses[kernel.view])
             fit = self._members(number, kernel, of_kernel[number])
             parts.append(predictive(fit, self._fitted_targets(), kernel.vectors, *k))
@@ -354,11 +354,14 @@ class AutoRegressor(VoxelRegressor):
         dual, power = self.dual_coef_[number][which], self.power_[number][which]
         return Fit(share, spectral_weights(kernel.values, share), dual, power)
 
-    def _cross(self, X: NDArray, view: str) -> Cross:
+    def _crosses(self, X: NDArray, needed: Collection[str]) -> dict[str, Cross]:
+        """Inner products with the training scans, by view."""
+        views = [view for view in VIEWS if view in needed]
         with np.errstate(over="ignore", invalid="ignore"):
-            cross = cross_of(X, self.X_fit_, self._voxels(), view)
-        refuse_infinite(cross.squared_norms)
-        return cross
+            crosses = crosses_of(X, self.X_fit_, self._voxels(), views)
+        for cross in crosses:
+            refuse_infinite(cross.squared_norms)
+        return dict(zip(views, crosses))
 
     def _voxels(self) -> Voxels:
         known = (self.voxel_mean_, self.voxel_unit_, self.voxel_scale_)

@@ -24,50 +24,43 @@ Scans of any type are read by blocks of voxels and never copied whole; sums are 
 | s | `scale` | (p,) |
 | S | `smoother` | (V, V) sparse, or None |
 | K_v | `grams[v]` | (n, n) |
-| h | `distance` | per pair of neighbours |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, eye_array
-from scipy.spatial import cKDTree
+from scipy.sparse import csr_array
 
+from voxprior.auto.smoothing import neighborhood
 from voxprior.blocks import BlockedScans, gram_matrix, voxel_blocks
 from voxprior.blocks.sums import reading, shared_gram
-from voxprior.blocks.threads import each_block, sum_over_blocks
+from voxprior.blocks.threads import each_block, side_by_side, sum_over_blocks
 from voxprior.errors import InputError
 from voxprior.models.gaussian.gram import Cross, center_gram
-from voxprior.space import VoxelSpace
 
 __all__ = [
     "VIEWS",
     "Views",
     "Voxels",
     "combined",
-    "cross_of",
-    "gram_of",
+    "crosses_of",
+    "grams_of",
     "lifted",
-    "neighbor_radius",
     "refuse_infinite",
-    "smoother_of",
     "views_of",
 ]
 
 VIEWS = ("raw", "z", "smooth")
-# Reach of the smooth view in voxels: the 26 neighbours in a volume.
-REACH = 1.8
-# Most voxels that are read as they lie, over those of a block whose neighbours they are.
-STRETCH = 4
 # Scans that the mean variance of all voxels counts for, beside a voxel's own.
 PRIOR_DEGREES = 4.0
 # Voxels whose variance is below this share of the largest do not vary.
 CONSTANT = 1e-12
+# Deviations below this are none: what they are divided by must have an inverse.
+SMALLEST = 1e-290
 # Scans are centred by group where less than this share of their squares lies between groups.
 CENTERED = 1e-6
 
@@ -83,6 +76,10 @@ class Voxels(NamedTuple):
     def read(self, X: Any, columns: slice | NDArray) -> NDArray[np.float64]:
         """Some columns of scans, centred and in units, as float64."""
         return self.applied(X[:, columns], columns)
+
+    def at(self, columns: slice) -> Voxels:
+        """What is known of some columns, without their neighbours."""
+        return Voxels(self.mean[columns], self.unit, self.scale[columns])
 
     def applied(self, values: NDArray, columns: slice | NDArray) -> NDArray[np.float64]:
         """Values of some columns, centred and in units, as float64."""
@@ -131,9 +128,10 @@ def views_of(
     centered = groups is not None and _is_centered(raw, groups)
     degrees = n - (int(groups.max()) + 1 if groups is not None and centered else 1)
     voxels = voxels._replace(scale=_inverse_deviations(squares, max(degrees, 1)))
-    named = [name for name in names if name != "smooth" or smoother is not None]
-    grams = [raw if name == "raw" else gram_of(X, voxels, name) for name in named]
-    return Views(tuple(named), grams, voxels, centered)
+    named = tuple(name for name in names if name != "smooth" or smoother is not None)
+    scaled = [name for name in named if name != "raw"]
+    grams = {"raw": raw} | dict(zip(scaled, grams_of(X, voxels, scaled)))
+    return Views(named, [grams[name] for name in named], voxels, centered)
 
 
 def _gram_of_all(X: Any) -> NDArray[np.float64] | None:
@@ -160,7 +158,7 @@ def _unscaled(X: Any, smoother: csr_array | None) -> Voxels:
         each_block(fill, voxel_blocks(*X.shape))
     unit = float(reach.max(initial=0.0))
     refuse_infinite(unit)
-    return Voxels(mean, unit or 1.0, np.ones(len(mean)), smoother)
+    return Voxels(mean, unit if unit > SMALLEST else 1.0, np.ones(len(mean)), smoother)
 
 
 def refuse_infinite(numbers: Any) -> None:
@@ -189,53 +187,52 @@ def _inverse_deviations(squares: NDArray, degrees: int) -> NDArray[np.float64]:
 # ---------------------------------------------------------------- inner products
 
 
-def gram_of(X: Any, voxels: Voxels, view: str) -> NDArray[np.float64]:
-    """Inner products (n, n) of scans in a view.
+def grams_of(X: Any, voxels: Voxels, views: Sequence[str]) -> list[NDArray[np.float64]]:
+    """Inner products (n, n) of scans in some views; a block of voxels is read once for all.
 
-    >>> gram_of(np.array([[1.0, 5.0], [3.0, 5.0]]), Voxels(np.array([2.0, 5]), 1, np.ones(2)), "z")
-    array([[ 1., -1.],
-           [-1.,  1.]])
+    >>> voxels = Voxels(np.array([2.0, 5.0]), 1.0, np.ones(2))
+    >>> grams_of(np.array([[1.0, 5.0], [3.0, 5.0]]), voxels, ["z"])
+    [array([[ 1., -1.],
+           [-1.,  1.]])]
     """
 
-    def add(block: slice, gram: NDArray) -> None:
-        part = _viewed(X, block, voxels, view)
-        gram += part @ part.T
+    def add(block: slice, *grams: NDArray) -> None:
+        for part, gram in zip(_viewed(X, block, voxels, views), grams):
+            gram += part @ part.T
 
+    n = len(X)
     with reading(X):
-        return sum_over_blocks(add, _blocks(len(X), voxels), (len(X), len(X)))[0]
+        return sum_over_blocks(add, _blocks(n, voxels), *[(n, n)] * len(views)) if views else []
 
 
-def cross_of(X_new: Any, X: Any, voxels: Voxels, view: str) -> Cross:
-    """Inner products (n_new, n) of new scans with the training scans, and with themselves."""
+def crosses_of(X_new: Any, X: Any, voxels: Voxels, views: Sequence[str]) -> list[Cross]:
+    """Inner products (n_new, n) of new scans with training scans, and with themselves, by view."""
 
-    def add(block: slice, gram: NDArray, norms: NDArray) -> None:
-        part = _viewed(X_new, block, voxels, view)
-        gram += part @ _viewed(X, block, voxels, view).T
-        norms += np.einsum("ij,ij->i", part, part)
+    def add(block: slice, *totals: NDArray) -> None:
+        known = zip(totals[::2], totals[1::2], _viewed(X_new, block, voxels, views))
+        for (gram, norms, part), trained in zip(known, _viewed(X, block, voxels, views)):
+            gram += part @ trained.T
+            norms += np.einsum("ij,ij->i", part, part)
 
     n_new, n = len(X_new), len(X)
+    shapes = [(n_new, n), (n_new,)] * len(views)
     with reading(X_new, X):
-        return Cross(*sum_over_blocks(add, _blocks(n + n_new, voxels), (n_new, n), (n_new,)))
+        totals = sum_over_blocks(add, _blocks(n + n_new, voxels), *shapes)
+    return list(map(Cross, totals[::2], totals[1::2]))
 
 
-def _viewed(X: Any, block: slice, voxels: Voxels, view: str) -> NDArray[np.float64]:
-    """Scans in a view at a block of voxels of one time point."""
-    if view == "raw":
-        return voxels.read(X, block)
-    if view == "z" or voxels.smoother is None:
-        return voxels.read(X, block) * voxels.scale[block]
-    n_voxels = voxels.smoother.shape[0]
-    start = block.start // n_voxels * n_voxels
-    rows = voxels.smoother[block.start - start : block.stop - start]
-    first, end = int(rows.indices.min()), int(rows.indices.max()) + 1
-    seen: slice | NDArray
-    columns: slice | NDArray
-    if end - first <= STRETCH * rows.shape[0]:
-        seen, columns = slice(first, end), slice(start + first, start + end)
-    else:  # neighbours that lie far apart in memory
-        seen = np.unique(rows.indices)
-        columns = start + seen
-    return (rows[:, seen] @ (voxels.read(X, columns) * voxels.scale[columns]).T).T
+def _viewed(X: Any, block: slice, voxels: Voxels, views: Sequence[str]) -> list[NDArray]:
+    """Scans (n, block) in some views at a block of voxels of one time point."""
+    if voxels.smoother is None or "smooth" not in views:
+        raw = voxels.read(X, block)
+        return [raw if view == "raw" else raw * voxels.scale[block] for view in views]
+    rows, columns, inside = neighborhood(voxels.smoother, block)
+    # The scans of a voxel lie side by side here, as the sparse product wants them.
+    around = np.subtract(X[:, columns].T, voxels.mean[columns, None], dtype=float, order="C")
+    found = {"raw": around[inside] / voxels.unit} if "raw" in views else {}
+    around *= voxels.scale[columns, None] / voxels.unit
+    found |= {"z": around[inside], "smooth": rows @ around}
+    return [found[view].T for view in views]
 
 
 def _blocks(n_rows: int, voxels: Voxels) -> Iterator[slice]:
@@ -270,63 +267,10 @@ def lifted(view: str, rows: NDArray, voxels: Voxels) -> NDArray[np.float64]:
     S = voxels.smoother
     if view == "smooth" and S is not None:
         n_times = rows.shape[1] // S.shape[0]  # not -1: there may be no row at all
-        for times in rows.reshape(len(rows), n_times, S.shape[0]):
+
+        def smooth_twice(times: NDArray) -> None:
             times[:] = (S.T @ (S @ times.T)).T
+
+        side_by_side(smooth_twice, rows.reshape(len(rows), n_times, S.shape[0]))
     rows *= voxels.scale
     return rows
-
-
-# ---------------------------------------------------------------- where voxels are
-
-
-@lru_cache(maxsize=2)
-def smoother_of(space: VoxelSpace | None) -> csr_array | None:
-    """S of the smooth view, (V, V), kept for the next call; None where no voxel has a neighbour.
-
-    Neighbours on a mesh are those along edges; elsewhere, all within reach.
-
-    Examples
-    --------
-    >>> smoother_of(VoxelSpace.grid((3,))).toarray().round(3)
-    array([[0.622, 0.378, 0.   ],
-           [0.274, 0.452, 0.274],
-           [0.   , 0.378, 0.622]])
-    """
-    unit = None if space is None else _voxel_size(space)
-    if space is None or unit is None:
-        return None
-    graph = space.adjacency() if space.kind == "mesh" else space.adjacency(radius=REACH * unit)
-    itself = np.arange(space.n_voxels, dtype=graph.indices.dtype)
-    row, column = np.repeat(itself, np.diff(graph.indptr)), graph.indices
-    squared = np.zeros(len(row))
-    for along in space.coordinates.T / unit:
-        squared += (along[row] - along[column]) ** 2
-    kernel = np.exp(squared / -2)
-    kernel[squared > (REACH * (1 + 1e-9)) ** 2] = 0.0
-    if not kernel.any():
-        return None
-    smoother = csr_array((kernel, column, graph.indptr), graph.shape) + eye_array(len(itself))
-    smoother.eliminate_zeros()
-    smoother.data /= np.repeat(smoother.sum(axis=1), np.diff(smoother.indptr))
-    return smoother
-
-
-def neighbor_radius(space: VoxelSpace) -> float | None:
-    """Reach of a voxel in the units of the coordinates; None where there is nothing to reach."""
-    size = _voxel_size(space)
-    return None if size is None else REACH * size
-
-
-def _voxel_size(space: VoxelSpace) -> float | None:
-    """What counts as one voxel: the median edge of a mesh, or distance to the nearest point."""
-    if space.kind == "volume":
-        return 1.0
-    if space.kind == "mesh":
-        edges = space.adjacency().tocoo()
-        lengths = space.coordinates[edges.row] - space.coordinates[edges.col]
-        lengths = np.linalg.norm(lengths, axis=1)
-    elif space.n_voxels > 1:
-        lengths = cKDTree(space.coordinates).query(space.coordinates, k=2)[0][:, 1]
-    else:
-        return None
-    return (float(np.median(lengths)) or None) if len(lengths) else None
