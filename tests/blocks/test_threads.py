@@ -7,6 +7,7 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from voxprior import AutoClassifier, GPClassifier, VoxelSpace
 from voxprior.blocks import VoxelScaler, gram_matrix
@@ -29,7 +30,8 @@ Y = np.arange(70) % 2
 
 
 def with_threads(count, made):
-    with block_threads(count):
+    # BLAS has one thread too: where blocks have several of them, and in tasks that share the cores.
+    with block_threads(count), threadpool_limits(1, "blas"):
         return made()
 
 
@@ -95,6 +97,16 @@ def test_the_scaler_is_that_of_scikit_learn(with_std, holes):
     for name in ("mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
     np.testing.assert_array_equal(ours.transform(values[:3]), theirs.transform(values[:3]))
+
+
+def test_products_of_scaled_scans_need_no_scaled_scans():
+    train = np.array([5, 0, 3, 8, 11])
+    values = X[:14].copy()
+    values[:, 7] = 3.0  # constant
+    scaled = StandardScaler().fit(values[train].astype(float)).transform(values.astype(float))
+    exact = scaled @ scaled.T
+    found = VoxelScaler().gram_by(values, train)
+    np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-11 * abs(exact).max())
 
 
 def _threads_in_a_task(task, seed):

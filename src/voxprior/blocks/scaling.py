@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from voxprior.blocks.scans import BlockedScans, Columns, blocked
 from voxprior.blocks.sums import BLOCK_ELEMENTS, refuse_infinite, voxel_blocks
-from voxprior.blocks.threads import side_by_side
+from voxprior.blocks.threads import side_by_side, sum_over_blocks
 from voxprior.errors import InputError
 
 
@@ -42,10 +42,41 @@ class VoxelScaler(StandardScaler):
             super().fit(X, y, sample_weight)
         return self
 
+    def gram_by(self, X: NDArray, train: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Inner products (n, n) of all scans, scaled by some of them; neither are copied whole.
+
+        >>> X = np.array([[1.0, 7.0], [3.0, 7.0], [5.0, 7.0]])
+        >>> VoxelScaler().gram_by(X, np.array([0, 1]))
+        array([[ 1., -1., -3.],
+               [-1.,  1.,  3.],
+               [-3.,  3.,  9.]])
+        """
+
+        def add(block: slice, total: NDArray) -> None:
+            values = X[:, block]
+            known = self._of(values[train])
+            scaled = np.subtract(values, known.mean_, dtype=np.float64)
+            scaled /= known.scale_
+            total += scaled @ scaled.T
+
+        n = len(X)
+        return sum_over_blocks(add, voxel_blocks(*X.shape), (n, n))[0]
+
     def _of(self, values: NDArray) -> StandardScaler:
         """Statistics of some voxels."""
         own = StandardScaler(with_mean=self.with_mean, with_std=self.with_std)
-        return own.fit(values.astype(np.float64, copy=False))
+        n, mean = len(values), values.mean(axis=0, dtype=np.float64)
+        if not (self.with_mean and self.with_std and np.isfinite(mean).all()):
+            return own.fit(values.astype(np.float64, copy=False))
+        # The formulas of scikit-learn, without its copies of the values.
+        centered = np.subtract(values, mean, dtype=np.float64)
+        squares = np.einsum("ij,ij->j", centered, centered)
+        var = (squares - centered.sum(axis=0) ** 2 / n) / n
+        eps = np.finfo(np.float64).eps
+        constant = var <= n * eps * var + (n * mean * eps) ** 2
+        own.mean_, own.var_, own.scale_ = mean, var, np.where(constant, 1.0, np.sqrt(var))
+        own.n_samples_seen_, own.n_features_in_ = n, len(mean)
+        return own
 
     def _join(self, parts: list[StandardScaler]) -> None:
         """Take the statistics of all voxels from those of their blocks."""

@@ -28,7 +28,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import validate_data
 
 from voxprior import registry
-from voxprior.blocks import gram_matrix
+from voxprior.blocks import VoxelScaler, gram_matrix
 from voxprior.decoder.comparison import decimals, reason
 from voxprior.decoder.experiment import Experiment, whole
 from voxprior.decoder.preparation import prepared
@@ -244,10 +244,16 @@ def turned_scans(steps: list[Any], X: Any, train: np.ndarray) -> np.ndarray:
     >>> C.shape, bool(np.allclose(C @ C.T, X @ X.T))
     ((4, 4), True)
     """
-    for step in steps:
-        step = clone(step).fit(X[train])
-        X = step.transform(X)
-    if X.shape[1] <= len(X):
-        return X[:, :]
-    strength, Q = np.linalg.eigh(gram_matrix(X))
+    # The usual step, a scaler, needs no scaled copy of scans that are many values each.
+    alone = [type(step) for step in steps] == [VoxelScaler] and isinstance(X, np.ndarray)
+    if alone and X.shape[1] > len(X):
+        products = clone(steps[0]).gram_by(X, train)
+    else:
+        for step in steps:
+            step = clone(step).fit(X[train])
+            X = step.transform(X)
+        if X.shape[1] <= len(X):
+            return X[:, :]
+        products = gram_matrix(X)
+    strength, Q = np.linalg.eigh(products)
     return (Q * np.sqrt(np.maximum(strength, 0.0))).astype(np.result_type(X.dtype, np.float32))
