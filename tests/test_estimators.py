@@ -76,6 +76,18 @@ def test_a_scan_alone_is_scored_as_in_any_batch(family):
     assert_allclose(scores(model, X[::-1])[::-1], together, rtol=1e-9, atol=1e-9)
 
 
+@every_classifier
+def test_answers_and_probabilities_of_one_look_are_those_of_two(family):
+    X, y, space = problem(family, n_classes=3)
+    model = family.make(space).fit(X, np.array(["cat", "dog", "fox"])[y])
+    if not hasattr(model, "predict_with_proba"):
+        assert family.name in ("sharing", "fields", "boosting")  # have rules of their own
+        return
+    answers, p = model.predict_with_proba(X)
+    np.testing.assert_array_equal(answers, model.predict(X))
+    np.testing.assert_array_equal(p, model.predict_proba(X))
+
+
 @every
 def test_same_input_same_output(family):
     X, y, space = problem(family)

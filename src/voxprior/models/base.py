@@ -171,6 +171,18 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
         best = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    def _predicts_by_proba(self) -> bool:
+        """Whether `predict` is what this class makes of `predict_proba`."""
+        kind = type(self)
+        own = (kind.predict, kind.predict_log_proba)
+        return own == (VoxelClassifier.predict, VoxelClassifier.predict_log_proba)
+
+    @available_if(_predicts_by_proba)
+    def predict_with_proba(self, X: Any) -> tuple[NDArray, NDArray[np.float64]]:
+        """What `predict` and `predict_proba` say, by reading the scans once."""
+        p = self.predict_proba(X)
+        return self.classes_[floored_log(p).argmax(axis=1)], p
+
 
 class ManyLabellings(VoxelClassifier):
     """A `VoxelClassifier` that fits many labellings of the same scans at once.

@@ -283,8 +283,7 @@ def fit_fold(
         start = time.perf_counter()
         model.fit_prepared(prepared, train, y[train])
     fitted = time.perf_counter()
-    y_pred = np.asarray(model.predict(X_test))
-    values, kind = _class_values(model, X_test, classes)
+    y_pred, values, kind = _predicted(model, X_test, classes)
     if len(classes) == 0 and with_intervals:
         values = _interval_values(model, X_test, y[test])
         kind = "" if values is None else "interval"
@@ -307,18 +306,26 @@ def prepare_for_labels(estimator, X, groups=None) -> Any:
     return clone(estimator).prepare(X, **offer_groups(estimator, groups))
 
 
-def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None, str]:
-    """Probabilities (else decision values) by class; a class not trained on has probability 0."""
-    if len(classes) == 0:
-        return None, ""
-    if hasattr(model, "predict_proba"):
-        given, kind, absent = np.asarray(model.predict_proba(X_test)), "p", 0.0
-    elif hasattr(model, "decision_function"):
-        given, kind, absent = np.asarray(model.decision_function(X_test)), "d", -np.inf
-        if given.ndim == 1:
-            given = np.column_stack([-given, given])
-    else:
-        return None, ""
+def _predicted(model, X_test, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, str]:
+    """Answers; probabilities (else decision values) by class, if any; and which of them."""
+    if len(classes) and hasattr(last_step(model), "predict_with_proba"):
+        final, seen = led_to_last_step(model, X_test)
+        y_pred, given = final.predict_with_proba(seen)
+        return y_pred, *_by_class(model, given, classes, "p")
+    y_pred = np.asarray(model.predict(X_test))
+    if len(classes) and hasattr(model, "predict_proba"):
+        return y_pred, *_by_class(model, np.asarray(model.predict_proba(X_test)), classes, "p")
+    if len(classes) and hasattr(model, "decision_function"):
+        given = np.asarray(model.decision_function(X_test))
+        given = np.column_stack([-given, given]) if given.ndim == 1 else given
+        return y_pred, *_by_class(model, given, classes, "d")
+    return y_pred, None, ""
+
+
+def _by_class(
+    model, given: np.ndarray, classes: np.ndarray, kind: str
+) -> tuple[np.ndarray | None, str]:
+    """Values in the order of all classes; one not trained on has the lowest there is."""
     if np.isnan(given).any():
         raise InputError(
             f"{type(last_step(model)).__name__} gave values that are no numbers (NaN)",
@@ -326,7 +333,7 @@ def _class_values(model, X_test, classes: np.ndarray) -> tuple[np.ndarray | None
         )
     if given.shape[1] != len(model.classes_):  # one-vs-one decisions are not one per class
         return None, ""
-    values = np.full((len(given), len(classes)), absent)
+    values = np.full((len(given), len(classes)), 0.0 if kind == "p" else -np.inf)
     values[:, np.searchsorted(classes, model.classes_)] = given
     return values, kind
 
