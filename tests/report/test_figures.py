@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
-from voxprior.report.figures import panels
+from voxprior.report.figures import Drawn, panels, write_all
 from voxprior.report.plots import fold_scores, roc
 
 
@@ -40,3 +41,32 @@ def test_scores_are_named_as_in_the_table():
     (axes,) = fold_scores(scores, "auc", 0.5).axes
     assert axes.get_ylabel() == "area under ROC"
     np.testing.assert_allclose(axes.lines[1].get_ydata(), 0.8)
+
+
+def drawn(name, value):
+    figure, (axes,) = panels(1, 3.31, 2.0)
+    axes.imshow([[value, 0.0], [1.0, value]])
+    return Drawn(name, figure)
+
+
+def test_files_of_figures_are_what_matplotlib_writes(tmp_path):
+    paths = write_all([drawn("one", 0.2), drawn("two", 0.9)], tmp_path, "sub-1_")
+    names = ["sub-1_one.svg", "sub-1_one.png", "sub-1_two.svg", "sub-1_two.png"]
+    assert [path.name for path in paths] == names
+    for path, value in [(paths[1], 0.2), (paths[3], 0.9)]:
+        one = drawn("alone", value)
+        assert one.svg  # laid out as on the page
+        one.figure.savefig(tmp_path / "alone.png", dpi=300)
+        with Image.open(path) as ours, Image.open(tmp_path / "alone.png") as theirs:
+            assert ours.size == theirs.size == (993, 600)
+            np.testing.assert_allclose(ours.info["dpi"], 300, atol=0.1)
+            np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+def test_a_file_that_cannot_be_packed_is_told(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_all([drawn("one", 0.2)], tmp_path)

@@ -2,8 +2,8 @@
 
 All figures of a report are made by `blank` or `panels` and belong to no window. On the page they
 are SVG whose inks follow the reader's light or dark setting: `INK`, `SOFT` and `PAPER` are colours
-by name for anything that is neither data nor colour scale. `Drawn` writes the same figure as SVG
-and PNG files for a paper, where ink is dark.
+by name for anything that is neither data nor colour scale. `write_all` writes the same figures as
+SVG and PNG files for a paper, where ink is dark.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 # Of lines and letters, of those that matter less, and of what lies below them.
 INK, SOFT, PAPER = "#1b1f24", "#57606a", "#fffffe"
@@ -92,12 +94,32 @@ class Drawn:
         """Return the image as a data URI, its file's name, and how much room it takes on a page."""
         return as_image(self.figure, self.svg) | {"file": self.name}
 
-    def write(self, folder: Path, prefix: str = "") -> list[Path]:
-        """Write ``<name>.svg`` and ``<name>.png``, dark on light; returns where they are."""
-        svg, png = (folder / f"{prefix}{self.name}.{kind}" for kind in ("svg", "png"))
-        svg.write_text(self.svg, "utf-8")
-        _save(self.figure, png, format="png", dpi=2 * DPI, transparent=False)
-        return [svg, png]
+
+def write_all(drawn: Iterable[Drawn], folder: Path, prefix: str = "") -> list[Path]:
+    """Write ``<name>.svg`` and ``<name>.png`` of figures, dark on light; returns where they are.
+
+    While a figure is drawn, the one before is packed into its PNG file by another thread.
+    """
+    paths: list[Path] = []
+    packed: list[Future] = []
+    with ThreadPoolExecutor(1) as packer:
+        for one in drawn:
+            svg, png = (folder / f"{prefix}{one.name}.{kind}" for kind in ("svg", "png"))
+            svg.write_text(one.svg, "utf-8")
+            packed.append(packer.submit(_pixels(one.figure).save, png, dpi=(2 * DPI, 2 * DPI)))
+            paths += [svg, png]
+    for file in packed:
+        file.result()  # raises what went wrong
+    return paths
+
+
+def _pixels(figure: Figure) -> Image:
+    from PIL import Image
+
+    buffer, dpi = io.BytesIO(), 2 * DPI
+    _save(figure, buffer, format="raw", dpi=dpi, transparent=False)
+    width, height = (int(inches * dpi) for inches in figure.get_size_inches())
+    return Image.frombuffer("RGBA", (width, height), buffer.getvalue(), "raw", "RGBA", 0, 1)
 
 
 def as_image(figure: Figure, svg: str | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from voxprior.report.figures import Drawn
+from voxprior.report.figures import Drawn, write_all
 from voxprior.validation.result import write_whole
 
 SCRIPTS = ("decisions.js", "predictions.js", "viewers.js")
@@ -107,7 +107,7 @@ class Report:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        return [path for one in self.drawn for path in one.write(folder, prefix)]
+        return write_all(self.drawn, folder, prefix)
 
     def __repr__(self) -> str:
         headline = (self.summary.get("headline") or {}).get("text", "")
