@@ -44,7 +44,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from voxprior.blocks import BlockedScans
+from voxprior.blocks import BlockedScans, gram_matrix, voxel_blocks
+from voxprior.blocks.sums import reading
+from voxprior.blocks.threads import sum_over_blocks
 from voxprior.labels import kind_of
 
 __all__ = ["GainRule", "GroupRule", "gain_rule", "group_ratio", "group_rule", "scan_means"]
@@ -131,12 +133,23 @@ def _kept(common: float, share: float, why: str) -> GainRule:
 
 def _cosines(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lengths of the scans, and the cosines between them; a scan of zeros has cosines of 0."""
-    gram = np.zeros((len(X), len(X)))
-    for part in _parts(X):
-        gram += part @ part.T
+    gram = _quick_gram(X) if X.dtype == np.float32 else gram_matrix(X)
     lengths = np.sqrt(np.diag(gram))
     unit = np.where(lengths > 0, lengths, 1.0)
     return lengths, gram / unit / unit[:, None]
+
+
+def _quick_gram(X: np.ndarray) -> np.ndarray:
+    """Inner products of float32 scans, by products of float32: the rule needs few digits."""
+
+    def add(block: slice, total: np.ndarray) -> None:
+        part = X[:, block]
+        total += part @ part.T
+
+    n = len(X)
+    with reading(X), np.errstate(over="ignore", invalid="ignore"):
+        (gram,) = sum_over_blocks(add, voxel_blocks(*X.shape), (n, n))
+    return gram if np.isfinite(gram).all() else gram_matrix(X)  # squares may overflow
 
 
 def _cosines_with_common(cosines: np.ndarray) -> np.ndarray:

@@ -27,6 +27,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
+from voxprior.blocks.sums import reading
+from voxprior.blocks.threads import side_by_side
 from voxprior.validation.audit.finding import Answer, NotChecked
 from voxprior.validation.audit.scans import AuditedScans, spaced_columns
 
@@ -155,8 +157,10 @@ def _tails(voxels: np.ndarray, scans: AuditedScans) -> tuple[np.ndarray, np.ndar
         return NotChecked("there are too few scans per class to judge a voxel")
     between = len(np.unique(y)) - 1 if scans.classifying else 1
     targets = _targets(scans)
-    blocks = range(0, voxels.shape[1], VOXELS_AT_ONCE)
-    explained = [_explained(voxels[:, start : start + VOXELS_AT_ONCE], targets) for start in blocks]
+    starts = range(0, voxels.shape[1], VOXELS_AT_ONCE)
+    blocks = [slice(start, start + VOXELS_AT_ONCE) for start in starts]
+    with reading(voxels):
+        explained = side_by_side(lambda at: _explained(voxels[:, at], targets), blocks)
     share = np.concatenate(explained)
     share = share[np.isfinite(share)]
     if len(share) == 0:
