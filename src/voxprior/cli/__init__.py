@@ -1,5 +1,6 @@
 """The command line: argv to calls, one file per command; heavy imports happen inside commands."""
 
+import gc
 import os
 import signal
 
@@ -62,5 +63,8 @@ def main() -> None:
     cores from the others wherever cores are busy. It must be said before any is loaded.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # Imports and figures make many objects that stay: looking for dead ones among them all the
+    # time would take half a second of a command.
+    gc.set_threshold(100_000, 50, 50)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()
