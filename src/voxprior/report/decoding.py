@@ -59,13 +59,15 @@ def make_report(
     }
     for section, items in parts.pop("done", {}).items():
         done[section] = done.get(section, {}) | dict(items)
-    pictures = [] if training is None else family_pictures(model, *training, images.space)
+    of_model = model_maps(model) if of_model is None else of_model
+    pictures = []
+    if training is not None:
+        pictures = family_pictures(model, *training, images.space, of_model)
     pictures += parts.pop("pictures", ())
     final = _steps(model)[-1]
     where = parts.pop("where", None)
     tested = [] if where is None else where["maps"]
     legends, classes = _of_family(final, "LEGENDS", LINEAR_LEGENDS), getattr(final, "classes_", ())
-    of_model = model_maps(model) if of_model is None else of_model
     entries = model_entries(images.space, of_model, legends, classes)
     ground = {"names": parts.get("names", ()), "mean": parts.pop("mean", None), "atlas": atlas}
     maps, stage, viewers = show_maps(images.space, [*tested, *entries], **ground)
@@ -188,20 +190,27 @@ def _described(model: Any) -> dict[str, str]:
 
 
 def family_pictures(
-    model: Any, X: np.ndarray, y: np.ndarray, space: VoxelSpace | None = None
+    model: Any,
+    X: np.ndarray,
+    y: np.ndarray,
+    space: VoxelSpace | None = None,
+    maps: Mapping[str, np.ndarray] | None = None,
 ) -> list[Picture]:
     """Pictures that the model's family draws of itself; none for other models.
 
     X and y are the training scans: controls and resampling need them again. The space tells where
-    features are.
+    features are; `maps` is what `model_maps` returns.
     """
     *before, final = _steps(model)
-    draw = _of_family(final, "draw", None)
-    if draw is None:
-        return []
-    for step in before:
-        X = step.transform(X)
-    return list(draw(final, X, y, space))
+    draw, draw_maps = (_of_family(final, name, None) for name in ("draw", "draw_maps"))
+    shown = []
+    if draw is not None:
+        for step in before:
+            X = step.transform(X)
+        shown += draw(final, X, y, space)
+    if draw_maps is not None:
+        shown += draw_maps(final, model_maps(model) if maps is None else maps)
+    return shown
 
 
 def _of_family(final: Any, name: str, otherwise: Any) -> Any:

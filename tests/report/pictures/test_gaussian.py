@@ -9,6 +9,7 @@ from voxprior.report.pictures.gaussian import (
     draw,
     draw_evidence_path,
     draw_evidence_surface,
+    draw_maps,
     draw_relevance,
     weight_summary,
 )
@@ -63,4 +64,18 @@ def test_every_estimator_is_drawn(model, rng):
     X[:, 0] += 2 * codes
     shown = draw(model.fit(X, codes), X, codes)
     assert shown
-    assert all(isinstance(picture.figure, Figure) and picture.caption for picture in shown)
+    maps = model.voxel_maps()
+    doubts = draw_maps(model, maps)
+    process = isinstance(model, GPClassifier | GPRegressor)
+    assert len(doubts) == (process and model.kernel != "rbf")
+    assert all(isinstance(one.figure, Figure) and one.caption for one in shown + doubts)
+    assert draw_maps(model, {name: np.zeros(12) for name in maps}) == []
+
+
+def test_doubts_are_of_the_voxels_that_the_model_was_given(rng):
+    X, y = rng.normal(size=(18, 12)), np.arange(18) % 2
+    model = GPClassifier().fit(X[:, :7], y)
+    padded = {name: np.append(one, np.zeros(5)) for name, one in model.voxel_maps().items()}
+    (ours,), (theirs,) = draw_maps(model, padded), draw_maps(model, model.voxel_maps())
+    titles = [[axis.get_title() for axis in one.figure.axes] for one in (ours, theirs)]
+    assert titles == [["surest weights", "all 7 voxels"]] * 2

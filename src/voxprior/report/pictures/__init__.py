@@ -1,11 +1,12 @@
 """What each family draws of itself, one file per family.
 
 To add a picture, touch one file, ``pictures/<package>.py``, named as the family's package in
-`voxprior.models`; it may hold either of two names, or both:
+`voxprior.models`; it may hold any of three names:
 
 * ``draw(model, X, y, space)`` returns a list of `Picture` objects. The model is fitted; X and y are
   its training scans, which controls and resampling need again; the space, or None, tells where the
   features are. One more entry of the list is one more picture on the page.
+* ``draw_maps(model, maps)`` returns pictures of what ``voxel_maps()`` gave, made once for the page.
 * ``LEGENDS`` says what maps show: a `Legend` by the name that a map has in ``voxel_maps()``.
 
 Draw on ``voxprior.report.figures.blank(width, height)`` or ``panels``, whose figures belong to no

@@ -256,7 +256,7 @@ def weight_ratios(ratios: Mapping[str, ArrayLike]) -> Figure:
 
 
 def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None) -> list[Picture]:
-    """Draw what a report shows of a fitted model: its evidence, and weights or relevance."""
+    """Draw what a report shows of a fitted model: its evidence, or relevance."""
     if hasattr(model, "relevance_"):
         return _draw_relevance(model)
     theta = np.atleast_2d(model.theta_)[0]
@@ -264,19 +264,23 @@ def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None
     curve = draw_evidence_surface(
         model.evidence_surface(steps), steps, best=theta, names=("log of the kernel's scale", "")
     )
-    shown = [Picture("Evidence for the scale of the kernel", curve, EVIDENCE)]
-    maps = {} if model.kernel == "precomputed" else model.voxel_maps()
-    if "weight_sd" in maps:
-        figure = weight_summary(maps["weight"], maps["weight_sd"])
-        shown.append(Picture("Weights and their doubt", figure, DOUBT))
-    ratios = {
-        str(label): maps[f"weight:{label}"] / maps[f"weight_sd:{label}"]
-        for label in getattr(model, "classes_", ())
-        if f"weight_sd:{label}" in maps
-    }
-    if ratios:
-        shown.append(Picture("Weights and their doubt", weight_ratios(ratios), DOUBTS))
-    return shown
+    return [Picture("Evidence for the scale of the kernel", curve, EVIDENCE)]
+
+
+def draw_maps(model: Any, maps: Mapping[str, np.ndarray]) -> list[Picture]:
+    """Draw how sure a process is of its weights; voxels that it was not given have no doubt."""
+    if hasattr(model, "relevance_"):
+        return []
+    if "weight_sd" in maps and (maps["weight_sd"] > 0).any():
+        given = maps["weight_sd"] > 0
+        figure = weight_summary(maps["weight"][given], maps["weight_sd"][given])
+        return [Picture("Weights and their doubt", figure, DOUBT)]
+    ratios = {}
+    for label in map(str, getattr(model, "classes_", ())):
+        if np.any(maps.get(f"weight_sd:{label}", 0) > 0):
+            sd = maps[f"weight_sd:{label}"]
+            ratios[label] = maps[f"weight:{label}"][sd > 0] / sd[sd > 0]
+    return [Picture("Weights and their doubt", weight_ratios(ratios), DOUBTS)] if ratios else []
 
 
 def _draw_relevance(model: Any) -> list[Picture]:
