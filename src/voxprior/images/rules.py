@@ -53,6 +53,7 @@ __all__ = ["GainRule", "GroupRule", "gain_rule", "group_ratio", "group_rule", "s
 
 COMMON, SHARE = 3.0, 0.3  # limits of 1 / r and of g / (g + r)
 RATIO, SHARES_APART, NUMBERS_APART = 1.2, 0.25, 2.0  # limits of (2), of (3), of (2) for numbers
+SMALLEST = 1e-25  # squared length that float32 still holds with all digits
 ROUNDING = 1e-20  # variance of the logarithms of equal gains
 # Voxels handled at once in float64, so that scans are never held twice at double precision.
 VOXELS_AT_ONCE = 8192
@@ -106,13 +107,12 @@ def gain_rule(X: np.ndarray) -> GainRule:
     """
     if len(X) < 2 or X.shape[1] < 2:
         return _kept(np.nan, np.nan, "there are too few scans or voxels to tell")
-    lengths, cosines = _cosines(X)
+    lengths, c = _with_common(_products(X))
     if not lengths.all():
         return _kept(np.nan, np.nan, "a scan is zero in all voxels")
-    c = _cosines_with_common(cosines)
-    if not ((c > 0).all() or (c < 0).all()):
+    if not _same_sign(c):
         return _kept(np.nan, np.nan, "they do not show one common image, their signs differ")
-    r = float(np.mean(np.maximum(1 - c**2, 0) / c**2))
+    r = _rest(c)
     g = float(np.var(np.log(np.abs(c) * lengths), ddof=1))
     common = 1 / r if r > 0 else np.inf
     share = g / (g + r) if g > ROUNDING else 0.0
@@ -131,16 +131,30 @@ def _kept(common: float, share: float, why: str) -> GainRule:
     return GainRule(False, common, share, f"Scans were not divided by their means: {why}.")
 
 
-def _cosines(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths of the scans, and the cosines between them; a scan of zeros has cosines of 0."""
-    gram = _quick_gram(X) if X.dtype == np.float32 else gram_matrix(X)
+def _with_common(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths of scans, and c = √λ q: λ is the largest eigenvalue of their cosines, q its vector.
+
+    A scan of zeros has cosines of 0.
+    """
     lengths = np.sqrt(np.diag(gram))
     unit = np.where(lengths > 0, lengths, 1.0)
-    return lengths, gram / unit / unit[:, None]
+    values, vectors = np.linalg.eigh(gram / unit / unit[:, None])
+    return lengths, np.sqrt(max(values[-1], 0.0)) * vectors[:, -1]
 
 
-def _quick_gram(X: np.ndarray) -> np.ndarray:
-    """Inner products of float32 scans, by products of float32: the rule needs few digits."""
+def _same_sign(c: np.ndarray) -> bool:
+    return bool((c > 0).all() or (c < 0).all())
+
+
+def _rest(c: np.ndarray) -> float:
+    """Return r, the power of what is not the common image, relative to that of the image."""
+    return float(np.mean(np.maximum(1 - c**2, 0) / c**2))
+
+
+def _products(X: np.ndarray) -> np.ndarray:
+    """Inner products of scans; of float32 by quicker sums where these rule a common image out."""
+    if X.dtype != np.float32:
+        return gram_matrix(X)
 
     def add(block: slice, total: np.ndarray) -> None:
         part = X[:, block]
@@ -149,13 +163,11 @@ def _quick_gram(X: np.ndarray) -> np.ndarray:
     n = len(X)
     with reading(X), np.errstate(over="ignore", invalid="ignore"):
         (gram,) = sum_over_blocks(add, voxel_blocks(*X.shape), (n, n))
-    return gram if np.isfinite(gram).all() else gram_matrix(X)  # squares may overflow
-
-
-def _cosines_with_common(cosines: np.ndarray) -> np.ndarray:
-    """Return c = √λ q for the largest eigenvalue λ of the cosines and its eigenvector q."""
-    values, vectors = np.linalg.eigh(cosines)
-    return np.sqrt(max(values[-1], 0.0)) * vectors[:, -1]
+    if np.isfinite(gram).all() and np.diag(gram).min() > SMALLEST:
+        _, c = _with_common(gram)
+        if not _same_sign(c) or _rest(c) * COMMON > 2:
+            return gram
+    return gram_matrix(X)
 
 
 # ---------------------------------------------------------------- groups
