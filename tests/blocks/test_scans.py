@@ -87,7 +87,7 @@ def test_every_chunk_is_read_once_in_a_pass(values, tmp_path):
         first = list(array.reads)
         np.testing.assert_allclose(gram, values.astype(float) @ values.T.astype(float), 1e-6)
         np.testing.assert_array_equal(gram_matrix(X[[3, 1]]), gram[np.ix_([3, 1], [3, 1])])
-    assert first == [(0, 30), (30, 60), (60, 90), (90, 100)]
+    assert sorted(first) == [(start, start + 10) for start in range(0, 100, 10)]
     assert array.reads == first  # a fold has its Gram matrix from that of all
 
 
@@ -96,7 +96,7 @@ def test_a_chunk_larger_than_the_limit_is_read_in_part(values, tmp_path):
     with max_memory(4 * 9 * 4 * 20):
         X = blocked(array)
         np.testing.assert_array_equal(X[:, 40:60], values[:, 40:60])
-    assert array.reads == [(40, 60)]
+    assert sorted(array.reads) == [(40, 50), (50, 60)]  # nothing beside what was asked for
 
 
 def test_few_scans_are_read_without_holding_all(values, tmp_path):
