@@ -1,13 +1,16 @@
 """The rules that every estimator of the registry obeys; a new one joins by its registry line."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior import GPClassifier, GPRegressor, VoxelSpace
 from voxprior.registry import models
+from voxprior.validation import cross_validate
 
 FAMILIES = models(role="family")
 CLASSIFIERS = models("classifier", "family").values()
@@ -86,6 +89,20 @@ def test_answers_and_probabilities_of_one_look_are_those_of_two(family):
     answers, p = model.predict_with_proba(X)
     np.testing.assert_array_equal(answers, model.predict(X))
     np.testing.assert_array_equal(p, model.predict_proba(X))
+
+
+def test_pipelines_of_any_form_give_the_answers_of_the_model():
+    X, y, _ = problem(FAMILIES["gp"])
+    model = GPClassifier(optimize=False)
+    expected = cross_validate(model, X, y).predictions
+    forms = [
+        make_pipeline(model),
+        make_pipeline("passthrough", model),
+        make_pipeline("passthrough", make_pipeline(model)),
+        make_pipeline(make_pipeline("passthrough", model)),
+    ]
+    for form in forms:
+        pd.testing.assert_frame_equal(cross_validate(form, X, y).predictions, expected)
 
 
 @every

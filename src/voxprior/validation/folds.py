@@ -346,7 +346,7 @@ def last_step(estimator: Any) -> Any:
 def led_to_last_step(model: Any, X: Any) -> tuple[Any, Any]:
     """Model at the end of a fitted pipeline, which hands on no distributions, and what it sees."""
     while isinstance(model, Pipeline):
-        X, model = model[:-1].transform(X), model[-1]
+        X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
     return model, X
 
 
