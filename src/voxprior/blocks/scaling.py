@@ -55,8 +55,9 @@ class VoxelScaler(StandardScaler):
         def add(block: slice, total: NDArray) -> None:
             values = X[:, block]
             known = self._of(values[train])
-            scaled = np.subtract(values, known.mean_, dtype=np.float64)
-            scaled /= known.scale_
+            scaled = values.astype(np.float64)
+            scaled -= known.mean_ if self.with_mean else 0.0
+            scaled /= known.scale_ if self.with_std else 1.0
             total += scaled @ scaled.T
 
         n = len(X)

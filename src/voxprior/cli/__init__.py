@@ -63,8 +63,8 @@ def main() -> None:
     cores from the others wherever cores are busy. It must be said before any is loaded.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # Imports and figures make many objects that stay: looking for dead ones among them all the
-    # time would take half a second of a command.
+    # Imports and figures make many objects that stay: looking for dead ones among them again and
+    # again makes every command slower.
     gc.set_threshold(100_000, 50, 50)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()
