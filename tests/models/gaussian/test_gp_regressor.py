@@ -36,6 +36,22 @@ def test_a_mean_taken_out_does_not_vouch_for_zero_noise(rng):
     assert without.noise_ > 1.0
 
 
+@pytest.mark.parametrize("design", ["line", "plane", "replicates", "two scans"])
+@pytest.mark.parametrize("seed", range(3))
+def test_targets_without_noise_are_met_whatever_the_rounding(design, seed):
+    """More scans than voxels, or no scan to spare: the last bits of BLAS must not decide."""
+    x = np.linspace(-1, 1, 9)
+    X = {
+        "line": x[:, None],
+        "plane": np.column_stack([x, x**2]),
+        "replicates": np.repeat([[-1.0], [1.0]], 4, axis=0),
+        "two scans": np.array([[1.0, 0.5], [-2.0, 0.0]]),
+    }[design]
+    y = 2 * X[:, 0] + 1
+    nearly = X * (1 + 1e-15 * np.random.default_rng(seed).normal(size=X.shape))
+    np.testing.assert_allclose(GPRegressor().fit(nearly, y).predict(X), y, atol=1e-4)
+
+
 def test_estimator_agrees_with_scikit_learn(rng):
     X = rng.normal(size=(25, 40))
     t = X @ rng.normal(size=40) * 0.5 + rng.normal(size=25)

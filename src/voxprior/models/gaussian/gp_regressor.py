@@ -16,11 +16,11 @@ from voxprior.models.gaussian.regression import (
     Moments,
     Regression,
     best_scale_and_noise,
-    informative,
     leave_groups_out,
     leave_one_out,
     predict_latent,
     spectrum,
+    without_mean,
 )
 from voxprior.models.growth import GP_NUMBERS, cubic, tell_if_long
 
@@ -154,7 +154,7 @@ class GPRegressor(VoxelRegressor, GaussianProcess):
             # shape, the start of the climb for all others.
             is_scale = problem.is_scale[:-1]
             K0 = problem.covariance(start[:-1])
-            best = best_scale_and_noise(informative(spectrum(K0, self.targets_)), RATIOS)
+            best = best_scale_and_noise(without_mean(spectrum(K0, self.targets_)), RATIOS)
             log_scale, log_noise = np.clip(best, *(self._limits() + np.log(spread)))
             start = np.append(log_scale * is_scale, log_noise)
             if problem.n_parameters == 1 and self.hyperprior is None:

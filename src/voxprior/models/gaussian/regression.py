@@ -34,6 +34,8 @@ from scipy.optimize import minimize_scalar
 from voxprior.models.gaussian.covariance import cholesky_factor, inverse_from_factor
 
 LOG_2PI = float(np.log(2.0 * np.pi))
+# Nats of evidence per target that are taken for rounding.
+FLAT = 1e-9
 
 
 class Regression(NamedTuple):
@@ -111,14 +113,18 @@ def spectrum(K0: np.ndarray, y: np.ndarray) -> Spectrum:
     return Spectrum(np.maximum(values, 0.0), vectors.T @ y)
 
 
-def informative(modes: Spectrum) -> Spectrum:
-    """Without directions that neither the kernel nor the targets have, such as a mean taken out.
+def without_mean(modes: Spectrum) -> Spectrum:
+    """Without the direction that neither the kernel nor the targets have: a mean taken out.
 
-    They hold no information, yet their −½ log σ² would reward a noise of zero.
+    It holds no information, yet its −½ log σ² would reward a noise of zero. One direction at most
+    is a mean; where others are silent too the kernel explains all of the targets.
     """
     silent = modes.values <= 1e-12 * modes.values.max()
     silent &= np.abs(modes.rotated) <= 1e-10 * np.linalg.norm(modes.rotated)
-    return modes if silent.all() else Spectrum(modes.values[~silent], modes.rotated[~silent])
+    if not silent.any() or silent.all():
+        return modes
+    mean = int(np.argmax(silent))
+    return Spectrum(np.delete(modes.values, mean), np.delete(modes.rotated, mean))
 
 
 def best_scale_and_noise(modes: Spectrum, ratios: tuple[float, float]) -> tuple[float, float]:
@@ -131,7 +137,9 @@ def best_scale_and_noise(modes: Spectrum, ratios: tuple[float, float]) -> tuple[
 
     # The profile may have two humps (all signal, all noise): look everywhere, then refine the best.
     grid = np.linspace(np.log(ratios[0]), np.log(ratios[1]), 65)
-    best = int(np.argmin([negative_profile(point) for point in grid]))
+    # Where it is flat, as two scans leave it, nothing speaks of noise, and rounding must not choose.
+    profile = np.array([negative_profile(point) for point in grid])
+    best = int(np.argmax(profile <= profile.min() + FLAT * len(modes.values)))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     log_ratio = float(minimize_scalar(negative_profile, bounds=around, method="bounded").x)
     s2 = np.mean(modes.rotated**2 / (modes.values + np.exp(log_ratio)))
