@@ -5,6 +5,7 @@ import time
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -97,6 +98,50 @@ def test_the_scaler_is_that_of_scikit_learn(with_std, holes):
     for name in ("mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
     np.testing.assert_array_equal(ours.transform(values[:3]), theirs.transform(values[:3]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("hole", [0.0, np.nan])
+def test_scaled_scans_have_the_bits_of_scikit_learn(dtype, order, hole):
+    values = np.array(X, dtype, order=order)
+    values[:, 7] = 3.0  # constant
+    values[3, 100_000] = hole
+    before = values.copy()
+    ours, theirs = (make().fit(values[:20]) for make in (VoxelScaler, StandardScaler))
+    theirs.mean_, theirs.scale_ = ours.mean_, ours.scale_  # of columns, numpy sums otherwise
+    found = ours.transform(values)
+    np.testing.assert_array_equal(found, theirs.transform(values))
+    np.testing.assert_array_equal(values, before)
+    assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("wrong", ["infinite", "features", "unfitted"])
+def test_scans_that_do_not_fit_are_refused_in_the_words_of_scikit_learn(wrong):
+    values, told = X.copy(), []
+    if wrong == "infinite":
+        values[2, 2] = np.inf
+    for make in (VoxelScaler, StandardScaler):
+        scaler = make() if wrong == "unfitted" else make().fit(X)
+        with pytest.raises(ValueError) as error:
+            scaler.transform(values[:, 1:] if wrong == "features" else values)
+        told.append(str(error.value).replace(make.__name__, "scaler"))
+    assert told[0] == told[1]
+
+
+def test_scans_without_the_names_of_their_voxels_are_warned_of():
+    table = pd.DataFrame(X[:3], columns=[f"voxel {v}" for v in range(X.shape[1])])
+    for scaler in (VoxelScaler().fit(table), StandardScaler().fit(table)):
+        with pytest.warns(UserWarning, match="feature names"):
+            scaler.transform(X)
+
+
+def test_scans_are_scaled_in_place_where_that_is_asked_for():
+    values = X.copy()
+    scaler = VoxelScaler(copy=False).fit(values)
+    expected = VoxelScaler().fit(X).transform(X)
+    assert scaler.transform(values) is values
+    np.testing.assert_array_equal(values, expected)
 
 
 @pytest.mark.parametrize("changes", [{}, {"with_mean": False}, {"with_std": False}])

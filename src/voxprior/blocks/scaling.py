@@ -93,7 +93,8 @@ class VoxelScaler(StandardScaler):
         """Scans (m, p) in standard deviations from the mean."""
         X = blocked(X)
         if not isinstance(X, BlockedScans):
-            return super().transform(X, copy)
+            scaled = self._scaled_copy(X) if self._copies(X, copy) else None
+            return super().transform(X, copy) if scaled is None else scaled
         check_is_fitted(self)
         if X.shape[1] != self.n_features_in_:
             raise InputError(
@@ -103,6 +104,29 @@ class VoxelScaler(StandardScaler):
             )
         return X.changed(self._scaled)
 
+    def _copies(self, X: Any, copy: bool | None) -> bool:
+        """Whether these are scans that fit, to be scaled in a copy; all else is scikit-learn's."""
+        scales = self.with_mean and self.with_std and (self.copy if copy is None else copy)
+        return bool(
+            scales
+            and _is_large(X)
+            and getattr(self, "n_features_in_", None) == X.shape[1]
+            and not hasattr(self, "feature_names_in_")
+        )
+
+    def _scaled_copy(self, X: NDArray) -> NDArray | None:
+        """The bits of scikit-learn, block by block; None of scans with NaN or infinite values."""
+        found = np.empty_like(X)
+
+        def scale(block: slice) -> bool:
+            part = found[:, block]
+            part[:] = X[:, block]
+            part -= self.mean_[block].astype(X.dtype)
+            part /= self.scale_[block].astype(X.dtype)
+            return bool(np.isfinite(part.sum(dtype=np.float64)))
+
+        return found if all(side_by_side(scale, voxel_blocks(*X.shape))) else None
+
     def _scaled(self, values: NDArray, columns: Columns) -> NDArray:
         centered = values.astype(np.float64) - self.mean_[columns]
         return (centered / self.scale_[columns]).astype(values.dtype, copy=False)
@@ -110,5 +134,5 @@ class VoxelScaler(StandardScaler):
 
 def _is_large(X: Any) -> bool:
     """Whether this is an array of which a copy in double precision costs more than its pass."""
-    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f"
+    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float32, np.float64)
     return plain and X.size > BLOCK_ELEMENTS
