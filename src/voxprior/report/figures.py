@@ -146,8 +146,12 @@ def _save(figure: Figure, target: Any, **options: Any) -> None:
 
     _ink(figure)
     with rc_context(WRITTEN | LAID_OUT):
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            # Left to savefig, everything would be drawn once more, to see how large it is.
+            engine.execute(figure)
+            figure.set_layout_engine(None)
         figure.savefig(target, **({"transparent": True} | options))
-        figure.set_layout_engine(None)
 
 
 def _ink(figure: Figure) -> None:
