@@ -22,7 +22,9 @@ def predicted(run, *arguments):
     return pd.DataFrame([line.split("\t") for line in lines[1:]], columns=lines[0].split("\t"))
 
 
-def test_a_row_a_scan(run, model, maps):
+def test_a_row_a_scan(run, maps, tmp_path):
+    images = sorted(maps.glob("*.nii.gz"))
+    model = Decoder().fit(images, ["ill", "well"] * 6).save(tmp_path / "model.skops")
     table = predicted(run, model, maps / "*.nii.gz")
     assert table.columns.tolist() == ["scan", "prediction", "p_ill", "p_well"]
     assert table["prediction"].tolist() == ["ill", "well"] * 6
