@@ -14,7 +14,8 @@ relabellings cost one product per neighbourhood. Where voxels are more than scan
 from the Gram matrix, (C̃ + λI)⁻¹ on scans instead of voxels. Beyond two classes Y has a column of 0
 and 1 per class, and the highest value decides.
 
-Scores of the held-out values of a labelling; equal values share a decision:
+Scores of the held-out values of a labelling; values that are equal up to the rounding of single
+precision share a decision:
 
 * ``accuracy``: share of scans labelled rightly; in comparisons equal shares are ordered by the
   margin, since few scans make many sets alike
@@ -30,6 +31,7 @@ Scores of the held-out values of a labelling; equal values share a decision:
 | M_c | `operator` | (n, n) |
 | Y | `columns` | (n, B) or (n, B K) |
 | P | `values` | (n, B) or (n, B, K) |
+| differences of P that are rounding | `tie` | one per neighbourhood |
 
 Reference: R. A. Fisher's discriminant by least squares, T. Hastie, R. Tibshirani, J. Friedman, The
 Elements of Statistical Learning, 2009, exercise 4.2.
@@ -50,6 +52,8 @@ SCORES = ("accuracy", "auc", "margin")
 BUFFER = 2**24
 # Variance of training scans, relative to that of all, below which they are alike up to rounding.
 NOTHING = 1e-14
+# Rounding of a value, relative to the largest that labels of one size could give.
+SINGLE = 2e-6
 # Standard deviations of a margin over which the order of equal accuracies is told apart best.
 SPREADS = 3.0
 
@@ -272,14 +276,15 @@ def _scored(
     values = part.reshape(-1, n) @ np.ascontiguousarray(labels.columns[:, wide])
     values = values.reshape(len(part), n, -1)
     bias = np.ascontiguousarray(labels.bias[:, wide])
+    tie = SINGLE * np.abs(part).sum(axis=2).max(axis=1)
     out = np.zeros((len(part), block.stop - block.start), dtype=np.float32)
     if score == "accuracy" and width == 1:
         signs = np.ascontiguousarray(labels.columns[:, wide])
         margins = np.zeros_like(out)
-        _accuracies(values, bias, labels.fold, signs, out, margins)
+        _accuracies(values, bias, labels.fold, signs, tie, out, margins)
         return out, margins
     codes, kind = np.ascontiguousarray(labels.codes[:, block]), SCORES.index(score)
-    given = values, bias, labels.fold, codes, labels.n_classes
+    given = values, bias, labels.fold, codes, labels.n_classes, tie
     _scores(*given, kind, labels.pooled, out)
     if score != "accuracy":
         return out, None
@@ -302,7 +307,7 @@ def predicted(operator: np.ndarray, labels: Labellings) -> np.ndarray:
 
 
 @numba.njit(cache=True)
-def _accuracies(values, bias, fold, signs, out, margins):  # pragma: no cover - compiled
+def _accuracies(values, bias, fold, signs, tie, out, margins):  # pragma: no cover - compiled
     """Two classes: right where the value has the sign of the label; the margin is their product."""
     n_centers, n, n_labellings = values.shape
     for c in range(n_centers):
@@ -310,7 +315,7 @@ def _accuracies(values, bias, fold, signs, out, margins):  # pragma: no cover - 
             g = fold[i]
             for b in range(n_labellings):
                 agreement = (values[c, i, b] + bias[g, b]) * signs[i, b]
-                out[c, b] += (1.0 if agreement > 0 else 0.0) + (0.5 if agreement == 0 else 0.0)
+                out[c, b] += 1.0 if agreement > tie[c] else (0.5 if agreement >= -tie[c] else 0.0)
                 margins[c, b] += agreement
         for b in range(n_labellings):
             out[c, b] /= n
@@ -318,7 +323,7 @@ def _accuracies(values, bias, fold, signs, out, margins):  # pragma: no cover - 
 
 
 @numba.njit(cache=True)
-def _scores(values, bias, fold, codes, n_classes, kind, pooled, out):  # pragma: no cover - compiled
+def _scores(values, bias, fold, codes, n_classes, tie, kind, pooled, out):  # pragma: no cover
     """Score any number of classes by accuracy (0), AUC (1) or margin (2)."""
     n_centers, n, _ = values.shape
     n_labellings = codes.shape[1]
@@ -334,13 +339,13 @@ def _scores(values, bias, fold, codes, n_classes, kind, pooled, out):  # pragma:
                         column = b * n_classes + k
                         v[i, k] = values[c, i, column] + bias[fold[i], column]
             if kind == 1:
-                out[c, b] = _area(v, codes[:, b], fold, pooled)
+                out[c, b] = _area(v, codes[:, b], fold, pooled, tie[c])
             else:
-                out[c, b] = _mean_over_scans(v, codes[:, b], kind)
+                out[c, b] = _mean_over_scans(v, codes[:, b], kind, tie[c])
 
 
 @numba.njit(cache=True)
-def _mean_over_scans(v, code, kind):  # pragma: no cover - compiled
+def _mean_over_scans(v, code, kind, tie):  # pragma: no cover - compiled
     n, n_classes = v.shape
     total = 0.0
     for i in range(n):
@@ -349,16 +354,16 @@ def _mean_over_scans(v, code, kind):  # pragma: no cover - compiled
             if k != code[i]:
                 highest = max(highest, v[i, k])
                 others += v[i, k]
-                ties += v[i, k] == own
+                ties += abs(v[i, k] - own) <= tie
         if kind == 2:
             total += own - others / (n_classes - 1)
-        elif own >= highest:
+        elif own >= highest - tie:
             total += 1.0 / ties
     return total / n
 
 
 @numba.njit(cache=True)
-def _area(v, code, fold, pooled):  # pragma: no cover - compiled
+def _area(v, code, fold, pooled, tie):  # pragma: no cover - compiled
     n, n_classes = v.shape
     total, counted = 0.0, 0
     for k in range(1 if n_classes == 2 else 0, n_classes):
@@ -369,7 +374,8 @@ def _area(v, code, fold, pooled):  # pragma: no cover - compiled
             for j in range(n):
                 if code[j] != k and (pooled or fold[i] == fold[j]):
                     pairs += 1
-                    won += 1.0 if v[i, k] > v[j, k] else (0.5 if v[i, k] == v[j, k] else 0.0)
+                    ahead = v[i, k] - v[j, k]
+                    won += 1.0 if ahead > tie else (0.5 if ahead >= -tie else 0.0)
         if pairs > 0:
             total += won / pairs
             counted += 1

@@ -12,8 +12,8 @@ and the statistic is R² = Σ_j r²_vbj. What is kept is
     M_b = max_v R²_vb,   c_v = #{b >= 1 : R²_vb >= R²_v0}                                     (2)
 
 from one matrix product per block of voxels and relabellings in single precision: memory for the
-scans, one block, and V + B numbers. Values count as equal within 1e-5, so that a relabelling equal
-to the true one always counts.
+scans, one block, and V + B numbers. Values of |R| count as equal within 1e-5 of their size plus
+1e-6, so that a relabelling equal to the true one always counts.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -41,6 +41,8 @@ __all__ = ["SLACK", "Maxima", "Residuals", "basis", "label_columns", "maxima", "
 VOXELS, RELABELLINGS = 2048, 512
 # Relative difference of R² up to which two are equal: single precision, twice.
 SLACK = 2e-5
+# The same of |R| near 0, where its digits are those of the products that cancel.
+ROUNDING = 1e-6
 # Share of a voxel's sum of squares below which what nuisance leaves of it is rounding.
 CONSTANT = 1e-24
 
@@ -150,7 +152,8 @@ def maxima(
     V = rows.shape[1]
     largest = np.zeros(1 + n_relabellings, dtype=np.float32)
     counts = np.zeros(V, dtype=np.int64)
-    reached = (np.asarray(observed) * (1 - SLACK)).astype(np.float32)
+    least = np.sqrt(np.asarray(observed)) * (1 - SLACK / 2) - ROUNDING
+    reached = (np.maximum(least, 0.0) ** 2).astype(np.float32)
     for start in range(1, 1 + n_relabellings, RELABELLINGS):
         stop = min(start + RELABELLINGS, 1 + n_relabellings)
         block = np.ascontiguousarray(columns(start, stop), dtype=np.float32)

@@ -47,6 +47,8 @@ __all__ = [
 
 # Scans are read as they are, and summed in float64.
 FLOATS = (np.float64, np.float32)
+# Numbers to predict: squares of the differences of larger ones would not be finite.
+LARGEST_TARGET = 1e150
 
 
 class VoxelEstimator(BaseEstimator):
@@ -136,6 +138,14 @@ class VoxelRegressor(RegressorMixin, VoxelModel):
         """Finite numbers (n,) to learn."""
         y = column_or_1d(y, warn=True).astype(float)
         assert_all_finite(y, estimator_name=type(self).__name__, input_name="y")
+        largest = np.abs(y).max(initial=0.0)
+        if largest > LARGEST_TARGET:
+            raise InputError(
+                "The numbers to predict are too large to be squared",
+                expected=f"up to {LARGEST_TARGET:g}",
+                got=f"{largest:g}",
+                remedy="Give them in another unit",
+            )
         return y
 
 

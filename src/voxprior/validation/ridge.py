@@ -37,6 +37,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from voxprior.blocks import gram_matrix
+from voxprior.errors import InputError
 
 # Eigenvalues below this part of the largest are rounding.
 NEGLIGIBLE = 1e-10
@@ -147,8 +148,14 @@ class EvidenceRidge:
     labels_at_once: ClassVar[int] = 4096
 
     def prepare(self, X: Any) -> np.ndarray:
-        """Gram matrix of all scans."""
-        return gram_matrix(X)
+        """Gram matrix of all scans, which must be finite."""
+        gram = gram_matrix(X)
+        if not np.isfinite(np.diag(gram)).all():
+            raise InputError(
+                "X contains NaN, infinity or values too large to be squared",
+                remedy="Leave these voxels or scans out",
+            )
+        return gram
 
     def fit_many(
         self, prepared: np.ndarray, rows: np.ndarray, Y: np.ndarray, n_classes: int = 0

@@ -138,7 +138,7 @@ def test_scans_without_variance_are_refused(variances):
 
 def test_a_median_of_zero_and_too_few_scans_are_refused():
     model, y = FeatureSharingNB(SPACE, variances="median"), np.tile([0, 1], 3)[:, None]
-    X = np.zeros((8, 36))
+    X = np.tile([[0.0], [1.0]], (4, 36))
     X[:, 0] = np.arange(8) ** 2
     with pytest.raises(InputError, match="median"):
         model.fit_many(model.prepare(X), np.arange(6), y, 2).decision_function(np.arange(6, 8))

@@ -7,8 +7,8 @@ values:
 
 Orders are kept in the smallest integer type, eight features side by side (a tile): `search` adds up
 weights along them, and eight independent running sums hide the latency of each other's additions.
-One bit per sample and feature says whether a threshold may follow it, so equal values are never
-split. That is 1.125 bytes per sample and feature up to 256 samples.
+One bit per sample and feature says whether a threshold may follow it, so values that are equal, up
+to the rounding of double precision, are never split. That is 1.125 bytes per sample and feature up to 256 samples.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -35,6 +35,8 @@ LANES = 8
 # Features sorted together: enough for the comparisons of one pair of samples to fill vector
 # registers.
 SORT_WIDTH = 64
+# Differences relative to the largest value of a feature that are no more than rounding.
+ROUNDING = 1e-12
 # Ranks by counting cost n²/2 vectorised comparisons per feature; a sort is faster beyond this many
 # samples.
 COUNT_LIMIT = 600
@@ -187,11 +189,15 @@ def _store_block(values, rank, first_tile, order, distinct):
                 position = rank[i, shift + lane]
                 order[tile, position, lane] = i
                 rising[position, shift + lane] = values[i, shift + lane]
+        rounding = np.empty(LANES)
+        for lane in range(LANES):
+            ends = abs(rising[0, shift + lane]), abs(rising[n - 1, shift + lane])
+            rounding[lane] = ROUNDING * max(ends[0], ends[1])
         for position in range(n - 1):
             bits = 0
             for lane in range(LANES):
-                differs = rising[position, shift + lane] != rising[position + 1, shift + lane]
-                bits |= int(differs) << lane
+                gap = rising[position + 1, shift + lane] - rising[position, shift + lane]
+                bits |= int(gap > rounding[lane]) << lane
             distinct[tile, position] = bits
 
 

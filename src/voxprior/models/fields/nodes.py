@@ -52,6 +52,8 @@ RANKINGS = (
     INFORMATION,
     *(f"{INFORMATION}_{kind}" for kind in MARGINALS[1:]),
 )
+# A deviation below this share of the mean is no more than rounding.
+ROUNDING = 1e-12
 # Columns at a time, so that (C, k, columns) stays in the cache.
 _COLUMNS = 1024
 
@@ -86,17 +88,22 @@ def choose_nodes(
     min_score: float | None = None,
     standardize: bool = True,
 ) -> Nodes:
-    """The nodes that the user names, or the best by ``score``; a constant node keeps scale 1."""
+    """The nodes that the user names, or the best by ``score`` of features that are not constant.
+
+    Where all are constant, or the user names one, a constant node keeps scale 1.
+    """
     if nodes is None:
         features = best_features(score, n_nodes, min_score)
     else:
         features = checked_features(nodes, X.shape[1])
-    if not standardize:
-        return Nodes(features, np.zeros(len(features)), np.ones(len(features)))
     values = np.asarray(X[:, features], dtype=float)
     center, scale = values.mean(axis=0), values.std(axis=0)
-    # A deviation below the rounding of the mean is not one.
-    constant = scale <= 1e-12 * np.maximum(np.abs(center), np.finfo(float).tiny)
+    constant = scale <= ROUNDING * np.maximum(np.abs(center), np.finfo(float).tiny)
+    if nodes is None and not constant.all():
+        features, center, scale = (part[~constant] for part in (features, center, scale))
+        constant = constant[~constant]
+    if not standardize:
+        return Nodes(features, np.zeros(len(features)), np.ones(len(features)))
     return Nodes(features, center, np.where(constant, 1.0, scale))
 
 
@@ -163,7 +170,8 @@ def correlation_score(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     centre = (count[:, None] * mean).sum(axis=0) / count.sum()
     between = (count[:, None] * (mean - centre) ** 2).sum(axis=0)
     total = between + squares.sum(axis=0)
-    return np.sqrt(np.divide(between, total, out=np.zeros_like(total), where=total > 0))
+    varies = total > count.sum() * (ROUNDING * centre) ** 2
+    return np.sqrt(np.divide(between, total, out=np.zeros_like(total), where=varies))
 
 
 def signed_correlation(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -240,7 +248,7 @@ def _information(x, count, mean, squares, marginal):
         total = ((x - x.mean(axis=0)) ** 2).sum(axis=0) / (len(x) - 1.0)
     else:
         total = squares.sum(axis=0) / (len(x) - 1.0)  # (A.8d)
-    constant = (x == x[0]).all(axis=0)
+    constant = np.ptp(x, axis=0) <= ROUNDING * np.abs(x[0])
     # A class without variance is a point mass; a variance of rounding size keeps its logarithm
     # finite.
     tiny = 1e-12 * np.maximum(((x - x.mean(axis=0)) ** 2).mean(axis=0), np.finfo(float).tiny)

@@ -51,6 +51,8 @@ from voxprior.models.gaussian.laplace import (
 from voxprior.models.gaussian.regression import Regression, evidence_gradient, regress
 
 STRIDE = 2.0
+# Where a scale e times larger would gain less nats, the climb has arrived.
+ARRIVED = 1e-2
 Evidence = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
@@ -299,10 +301,11 @@ def _climb(record: _Recorder, point: np.ndarray, bounds: np.ndarray) -> None:
             np.minimum(bounds[:, 1], point + STRIDE),
         )
         box = np.column_stack([low, high])
-        # Where a scale e times larger would gain less than 1e-2 nats, the climb has arrived.
-        options = {"ftol": 1e-6, "gtol": 1e-2}
+        options = {"ftol": 1e-6, "gtol": ARRIVED}
         found = minimize(record, point, jac=True, bounds=box, method="L-BFGS-B", options=options).x
-        stopped = (found <= low) & (low > bounds[:, 0]) | (found >= high) & (high < bounds[:, 1])
+        # The search may end a rounding before an edge that it was sent to.
+        at_low, at_high = found <= low + ARRIVED, found >= high - ARRIVED
+        stopped = at_low & (low > bounds[:, 0]) | at_high & (high < bounds[:, 1])
         inside = not stopped.any() or np.array_equal(found, point)
         point = found
 

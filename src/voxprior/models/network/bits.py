@@ -28,6 +28,8 @@ from voxprior.algebra import blas_threads_for
 from voxprior.errors import InputError, InputTypeError
 
 WORD = 64
+# Differences from the first value of a voxel, relative to it, that are no more than rounding.
+ROUNDING = 1e-12
 # Features cut at a time, so that no temporary of the size of X is made.
 BLOCK = 1 << 14
 # Voxels packed at a time, so that temporaries stay in the cache whatever the size of the data.
@@ -147,11 +149,12 @@ def cut_between_means(X, sums, counts, first, cuts):  # pragma: no cover - compi
         for v in range(size):
             cuts[p, v] = (lowest[v] + highest[v]) / 2
     for v in range(first, first + size):
-        i = 1
-        while i < len(X) and X[i, v] == X[0, v]:
+        i, top, rounding = 1, X[0, v], ROUNDING * abs(X[0, v])
+        while i < len(X) and abs(X[i, v] - X[0, v]) <= rounding:
+            top = max(top, X[i, v])
             i += 1
         if i == len(X):
-            cuts[:, v - first] = X[0, v]
+            cuts[:, v - first] = top
 
 
 def above(X: np.ndarray, cut: np.ndarray, features: np.ndarray | slice) -> np.ndarray:

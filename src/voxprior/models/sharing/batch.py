@@ -52,6 +52,7 @@ from voxprior.models.sharing.batch_means import Members, Overall, members_of, ov
 from voxprior.models.sharing.groups import needs_scans
 from voxprior.models.sharing.means import LONE_FACTOR
 from voxprior.models.sharing.naive_bayes import CENTERED, Prepared, SharingRules
+from voxprior.models.sharing.statistics import ROUNDING
 
 # Labellings side by side, and features whose sums are made at once.
 LANES, FEATURES = 64, 1024
@@ -88,16 +89,23 @@ class ManySharers(NamedTuple):
     def decision_function(self, rows: np.ndarray) -> np.ndarray:
         """Log-odds of other scans, (m, B) for two classes; s_c of (2), (m, B, C), for more."""
         train = training_part(self.prepared.scans, np.asarray(self.rows))
+        test, groups = np.asarray(self.prepared.scans[rows]), self.prepared.groups
+        varies = train.varying(groups.shape[0])
+        if varies.any() and not varies.all():  # those that do not vary take no part
+            inside = np.tile(varies, test.shape[1] // len(varies))
+            train, test = train.at(inside), test[:, inside]
+            groups = sparse.csr_array(groups[varies][:, varies])
         values = np.zeros((len(rows), self.Y.shape[1], self.n_classes))
-        circle = members_of(self.prepared.groups, self.rules)
+        circle = members_of(groups, self.rules)
         everywhere = overall(train.mean, circle)
-        test = np.vstack([np.asarray(self.prepared.scans[rows]) - train.mean, train.mean])
+        drawn = draws_to_zero(train, groups, self.rules)
+        test = np.vstack([test - train.mean, train.mean])
         room = workspace(self.n_classes, len(train.mean), min(LANES, self.Y.shape[1]))
         with blas_threads_for(len(self.rows)):
             for start in range(0, self.Y.shape[1], LANES):
                 lanes = slice(start, start + LANES)
                 values[:, lanes, 1:] = self._values(
-                    train, circle, everywhere, test, self.Y[:, lanes], room
+                    train, circle, everywhere, test, drawn, self.Y[:, lanes], room
                 )
         return values[..., 1] if self.n_classes == 2 else values
 
@@ -107,6 +115,7 @@ class ManySharers(NamedTuple):
         circle: Members,
         everywhere: Overall,
         test: np.ndarray,
+        drawn: bool,
         Y: np.ndarray,
         room: Workspace,
     ) -> np.ndarray:
@@ -120,7 +129,6 @@ class ManySharers(NamedTuple):
         base, slope, inflation = variance_scales(room.within, count, lone, rules)
         pull = np.where(lone & draws_alone(rules), LONE_FACTOR, 1.0)
         scales = Scales(base, slope, size, class_factors(count), pull)
-        drawn = draws_to_zero(train, self.prepared.groups, rules)
         found = shared_products(room, scales, circle, everywhere, rules, test, drawn)
         rho = np.ones(len(lone))
         if drawn:
@@ -142,6 +150,16 @@ class Train(NamedTuple):
     squares: np.ndarray  # (J,) Σ x²
     centered: bool  # whether the scans themselves have mean zero
 
+    def varying(self, n_voxels: int) -> np.ndarray:
+        """Which voxels differ between scans, as `statistics.varying_voxels` says."""
+        varies = self.squares > self.x.shape[1] * (ROUNDING * self.mean) ** 2
+        return varies.reshape(-1, n_voxels).any(axis=0)
+
+    def at(self, features: np.ndarray) -> Train:
+        """The same of some features; whether all have mean zero is decided anew."""
+        mean, x, squares = self.mean[features], self.x[features], self.squares[features]
+        return Train(mean, x, squares, _has_mean_zero(x.shape[1], mean, squares))
+
 
 def training_part(scans: np.ndarray, rows: np.ndarray) -> Train:
     """Training scans relative to their mean, which is found relative to the first of them."""
@@ -150,8 +168,11 @@ def training_part(scans: np.ndarray, rows: np.ndarray) -> Train:
     shift = x.mean(axis=1)
     x -= shift[:, None]
     mean, squares = first + shift, np.einsum("jk,jk->j", x, x)
-    centered = k * (mean @ mean) <= CENTERED * squares.sum()
-    return Train(mean, x, squares, bool(centered))
+    return Train(mean, x, squares, _has_mean_zero(k, mean, squares))
+
+
+def _has_mean_zero(n: int, mean: np.ndarray, squares: np.ndarray) -> bool:
+    return bool(n * (mean @ mean) <= CENTERED * squares.sum())
 
 
 def draws_alone(rules: SharingRules) -> bool:

@@ -129,19 +129,22 @@ def calibrate(
     var: np.ndarray,
     own: np.ndarray,
     inflation: float = 1.0,
+    features: np.ndarray | None = None,
 ) -> Calibration:
     """κ and ν of a fitted model, from its own training examples.
 
     Parameters
     ----------
     excerpt : Excerpt
-        The training examples at the features of :func:`excerpt_features`.
+        The training examples at `features`.
     statistics : ClassStatistics
         Counts and sample means.
     theta, var, own : arrays of shape (C, J)
         Shared means, variances, and the weight its own sample mean has in each of ``theta``.
     inflation : float
         The mean of σ²/σ̂².
+    features : array of int, optional
+        Those of :func:`excerpt_features` by default.
     """
     count = statistics.count
     degrees = int(count.sum()) - len(count)
@@ -154,7 +157,7 @@ def calibrate(
             got=f"{count.sum()} examples of {len(count)} classes",
             remedy=f"Use {option('calibration', None)}",
         )
-    features = excerpt_features(theta.shape[1])
+    features = excerpt_features(theta.shape[1]) if features is None else features
     scale = np.sqrt(var[:, features].mean(axis=0))
     residuals = statistics.mean[:, features][excerpt.codes]
     np.subtract(excerpt.examples, residuals, out=residuals)

@@ -35,7 +35,12 @@ from scipy import sparse
 from voxprior.algebra import launch
 from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.errors import InputError, option
-from voxprior.models.sharing.calibration import Calibration, Excerpt, calibrate
+from voxprior.models.sharing.calibration import (
+    Calibration,
+    Excerpt,
+    calibrate,
+    excerpt_features,
+)
 from voxprior.models.sharing.integrated import (
     effective_members,
     integrate_shrinkage,
@@ -52,7 +57,7 @@ from voxprior.models.sharing.means import (
     no_prior,
     shrink,
 )
-from voxprior.models.sharing.statistics import ClassStatistics, pooled
+from voxprior.models.sharing.statistics import ClassStatistics, pooled, varying_voxels
 from voxprior.models.sharing.variances import one_of_each, share_variances
 
 _BLOCK = 1024
@@ -121,6 +126,8 @@ def share_features(
 ) -> SharedModel:
     """Estimate the model: steps 1 to 4, and calibration where an excerpt of the examples is given.
 
+    Voxels that do not vary between the examples take no part: they lend nothing and count nowhere.
+
     Examples
     --------
     >>> import numpy as np
@@ -133,6 +140,35 @@ def share_features(
            [5.5, 5. , 5.5]])
     """
     check_rules(rules)
+    varies = varying_voxels(statistics, groups.shape[0])
+    if varies.all() or not varies.any():
+        return _shared_by_all(statistics, groups, rules, excerpt)
+    inside = np.tile(varies, statistics.mean.shape[1] // len(varies))
+    seen = excerpt_features(len(inside))
+    known = inside[seen]
+    if excerpt is not None:
+        excerpt = excerpt._replace(examples=excerpt.examples[:, known])
+    part = ClassStatistics(statistics.count, statistics.mean[:, inside], statistics.m2[:, inside])
+    within = sparse.csr_array(groups[varies][:, varies])
+    places = (np.cumsum(inside) - 1)[seen[known]]
+    found = _shared_by_all(part, within, rules, excerpt, places)
+    # A constant has the same mean and variance in all classes, so that it says nothing of them.
+    theta = np.repeat(pooled(statistics)[1][None], len(statistics.count), axis=0)
+    var = np.full(theta.shape, found.var.max())
+    theta[:, inside], var[:, inside] = found.theta, found.var
+    size = np.zeros(len(varies))
+    size[varies] = found.group_size
+    return SharedModel(theta, var, size, found.calibration)
+
+
+def _shared_by_all(
+    statistics: ClassStatistics,
+    groups: sparse.csr_array,
+    rules: SharingRules,
+    excerpt: Excerpt | None,
+    features: np.ndarray | None = None,
+) -> SharedModel:
+    """Steps 1 to 4 of voxels that vary; `features` are those of the excerpt, if not the usual."""
     count, means = statistics.count, statistics.mean
     variances = share_variances(  # step 1
         statistics, rules.variances, rules.variance_scope, rules.ddof, groups,
@@ -147,7 +183,9 @@ def share_features(
     inflation = float(variances.inflation.mean())
     if leverage > 0:
         own += (1 - own) * leverage
-    worth = None if excerpt is None else calibrate(excerpt, statistics, theta, var, own, inflation)
+    worth = None
+    if excerpt is not None:
+        worth = calibrate(excerpt, statistics, theta, var, own, inflation, features)
     if draws_means(statistics, groups, rules):
         center, rho = theta.mean(axis=0), LONE_FACTOR
         if not one_of_each(count):

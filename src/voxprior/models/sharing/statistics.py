@@ -35,6 +35,8 @@ __all__ = [
     "remove",
 ]
 
+# Deviations, relative to their mean, that are no more than rounding.
+ROUNDING = 1e-12
 # Columns a thread handles at once: 40 float32 rows of 1024 columns stay in its second-level cache,
 # so that the second look at them (for M2) does not read memory again.
 _BLOCK = 1024
@@ -141,7 +143,21 @@ def _of_array(
     mean = np.zeros((n_classes, X.shape[1]))
     m2 = np.zeros((n_classes, X.shape[1]))
     launch(_accumulate, 2 * len(rows) * X.shape[1], X, rows, codes, count, mean, m2)
+    # The last bit of a voxel that does not vary would else be its variance.
+    m2[m2 <= count[:, None] * (ROUNDING * mean) ** 2] = 0.0
     return ClassStatistics(count, mean, m2)
+
+
+def varying_voxels(statistics: ClassStatistics, n_voxels: int) -> np.ndarray:
+    """Which voxels (n_voxels,) differ between scans, at some time, by more than rounding.
+
+    >>> X = np.array([[1.0, 5.0, 0.3], [1.0, 6.0, 0.3], [1.0, 7.0, 0.3]])
+    >>> varying_voxels(class_statistics(X, np.array([0, 0, 1]), 2), 3)
+    array([False,  True, False])
+    """
+    count, mean, m2 = pooled(statistics)
+    varies = m2 > count * (ROUNDING * mean) ** 2
+    return varies.reshape(-1, n_voxels).any(axis=0)
 
 
 @njit(cache=True, parallel=True)
