@@ -47,7 +47,7 @@ def test_files_and_page(run, study, tmp_path):
     assert set(curve["estimator"]) == set(models)
     assert curve["n_per_class"].min() == 2
     page = (out / "report.html").read_text()
-    assert "gain over " in page
+    assert "gain in " in page
     assert "The class of interest is <strong>ill</strong>" in page
     assert "at a prevalence of 0.2" in page
     assert "Learning curve" in page
@@ -94,6 +94,9 @@ def test_numbers_are_compared_by_regressors(run_json, study, tmp_path):
     )
     assert {row["model"] for row in found["models"]} == {"gp-regression", "ridge"}
     assert all("mae" in row for row in found["models"])
+    rows = {row["model"]: row for row in found["models"]}
+    less = rows["ridge"]["mae"] - rows["gp-regression"]["mae"]
+    assert rows["gp-regression"]["difference"] == pytest.approx(less)  # a smaller error is a gain
 
 
 @pytest.fixture

@@ -37,6 +37,23 @@ def test_maps_and_a_table(run_json, study, mask, tmp_path):
     assert "ill against well" in (out / "report.html").read_text()
 
 
+def test_numbers_with_all_defaults(run_json, study, mask, tmp_path):
+    """Stock decoders give no distribution, which the default has."""
+    table, out = tmp_path / "participants.tsv", tmp_path / "out"
+    frame = pd.read_csv(table, sep="\t").assign(score=np.linspace(20, 60, 12))
+    frame.to_csv(table, sep="\t", index=False)
+    found = run_json("decode", *study[:-1], "score", "--mask", mask, "--out", out)
+    assert "log_density" in found["scores"]
+    assert "ridge regression" in (out / "report.html").read_text()
+
+
+def test_numbers_that_are_all_equal_are_refused(refused, study, tmp_path):
+    table = tmp_path / "participants.tsv"
+    pd.read_csv(table, sep="\t").assign(score=5.5).to_csv(table, sep="\t", index=False)
+    line = refused("decode", *study[:-1], "score", "--out", tmp_path / "out")
+    assert "nothing to predict" in line
+
+
 def test_the_same_command_gives_the_same_numbers(run_json, study, tmp_path, bare_report):
     first = run_json(
         "decode", *study, "-m", "logistic", "--split", "few-shot:2", "-o", tmp_path / "a"

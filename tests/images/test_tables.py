@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from voxprior.errors import InputError
 from voxprior.images import join_table, read_table
 
 FILES = ["out/sub-02/anat/sub-02_T1w.nii.gz", "out/sub-01/anat/sub-01_T1w.nii.gz"]
@@ -101,3 +102,54 @@ def test_labels_keep_their_kind(participants):
 def test_a_column_without_a_name_is_not_no_column(participants, named):
     with pytest.raises(ValueError, match="has no column ''"):
         join_table(FILES, participants, **named)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_blanks_around_cells_make_no_other_subject_or_class(tmp_path, name):
+    sep = "," if name.endswith("csv") else "\t"
+    rows = [["subject", "group", "age"], ["p1", " a ", " 61"], ["p1 ", "a", "62 "], ["p2", "b", " "]]
+    (tmp_path / name).write_text("\n".join(sep.join(row) for row in rows) + "\n")
+    found = read_table(tmp_path / name)
+    assert found["subject"].tolist() == ["p1", "p1", "p2"]
+    assert found["group"].tolist() == ["a", "a", "b"]
+    np.testing.assert_array_equal(found["age"], [61, 62, np.nan])
+
+
+def test_an_empty_cell_at_the_end_of_rows_shifts_no_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("label,run\nface,1,\nhouse,2,\n")
+    assert read_table(path).to_dict("list") == {"label": ["face", "house"], "run": [1, 2]}
+    path.write_text("label,run\nface,1,,\nhouse,2,,\n")
+    assert read_table(path).to_dict("list") == {"label": ["face", "house"], "run": [1, 2]}
+    path.write_text("label,run\nface,1,x\nhouse,2,\n")
+    with pytest.raises(InputError, match="rows have 3 cells, but the header names 2 columns"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (["inf"], "infinite"),
+        (["unknown"], "because of 'unknown'"),
+        (["20,5"] * 3, "because of '20,5'"),
+    ],
+)
+def test_numbers_that_are_not_read_as_such_are_told(tmp_path, cells, told):
+    names = [f"sub-{n:02d}" for n in range(20 + len(cells))]
+    table = pd.DataFrame({"subject": names, "age": [*(f"{30.5 + n}" for n in range(20)), *cells]})
+    table.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    with pytest.raises(InputError, match=told):
+        join_table([f"{name}.nii" for name in names], tmp_path / "t.tsv", label="age")
+
+
+def test_words_and_a_few_numbers_are_classes(tmp_path):
+    table = pd.DataFrame({"subject": ["s1", "s2", "s3"], "group": ["1", "2", "3b"]})
+    table.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    found = join_table(["s1.nii", "s2.nii", "s3.nii"], tmp_path / "t.tsv", label="group")
+    assert found.y.tolist() == ["1", "2", "3b"]
+
+
+def test_another_separator_is_told(tmp_path):
+    (tmp_path / "t.tsv").write_text("file;label\na;b\n")
+    with pytest.raises(InputError, match="parted by semicolons"):
+        join_table(["a.nii"], tmp_path / "t.tsv", label="label")

@@ -80,3 +80,11 @@ def test_constant_voxels_are_told_from_rounding(mean, dtype):
     left = residuals(X, basis(np.ones((9, 1))), np.ones((9, 1)))
     np.testing.assert_array_equal(left.squares > 0, [False, True, False])
     assert not left.rows[:, 0].any()
+
+
+def test_a_relabelling_reaches_a_statistic_of_nothing():
+    """Of a voxel whose means do not differ, whatever rounding leaves of the difference."""
+    rows = np.full((4, 1), 0.5, dtype=np.float32)
+    signs = np.array([[1.0, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]).T / 2
+    found = maxima(rows, np.array([1e-16]), lambda start, stop: signs[:, start:stop], 2)
+    assert found.counts.tolist() == [2]

@@ -247,3 +247,16 @@ def test_familywise_error_on_noise():
 
 def test_neighbourhoods_are_those_of_the_space():
     assert neighborhoods(SPACE, **NEAR).members(3).tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("score", ["auc", "accuracy"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_equal_values_tie_whatever_their_last_digits(score, n_classes):
+    """Voxels of 0 and 1 in another unit are decoded alike, however their products are rounded."""
+    rng, space = np.random.default_rng(0), VoxelSpace.grid((4, 4, 3))
+    y, groups = np.tile(np.arange(n_classes), 24 // n_classes), np.repeat(np.arange(4), 6)
+    X = (rng.normal(size=(24, 48)) > 0) * 1.0
+    options = {"radius": 1.5, "units": "voxel", "n_permutations": 100, "score": score}
+    found = [searchlight(one, y, groups, space, **options) for one in (X, 0.5 * X + 0.3)]
+    np.testing.assert_array_equal(found[0].p_uncorrected, found[1].p_uncorrected)
+    np.testing.assert_array_equal(found[0].p_fwer, found[1].p_fwer)

@@ -393,9 +393,18 @@ def test_balanced_classes_tested_one_at_a_time():
     only = [(train, test) for train, test in loo if y[test[0]] == 0]
     assert leave_one_out(audited(X, y, folds=only)) == []
     both = [(np.arange(2, 8), np.array([0, 1])), *loo]
-    assert leave_one_out(audited(X, y, folds=both)) == []
+    assert "frequencies" in leave_one_out(audited(X, y, folds=both))[0]
     two = [(np.arange(1, 8), np.array([0])), (np.arange(7), np.array([7]))]
     assert leave_one_out(audited(X, y, folds=two)) != []
+
+
+@pytest.mark.parametrize(("more", "told"), [(6, None), (7, None), (8, "44%"), (9, "38%")])
+def test_sites_with_opposite_shares_of_the_classes(more, told):
+    X, site = np.zeros((24, 1)), np.repeat([0, 1], 12)
+    y = np.tile(np.arange(12) >= more, 2) ^ (site == 1)
+    folds = [(np.flatnonzero(site != s), np.flatnonzero(site == s)) for s in (0, 1)]
+    found = leave_one_out(audited(X, y, folds=folds))
+    assert found == [] if told is None else told in found[0]
 
 
 def test_counts_in_messages_about_folds():

@@ -73,7 +73,7 @@ def test_a_few_numbers_per_scan_are_no_images():
     X, y = np.ones((20, 3)), np.tile([0, 1], 10)
     assert duplicates.duplicate_images(audited(X, y, folds=FOLDS)) == FEW_VOXELS
     wide = np.ones((20, 120))
-    assert "19 images occur more than once" in duplicates.duplicate_images(
+    assert "19 images are copies of others" in duplicates.duplicate_images(
         audited(wide, y, folds=FOLDS)
     )[0]  # fmt: skip
 

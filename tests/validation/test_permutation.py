@@ -373,3 +373,11 @@ class TestAudit:
                 n_permutations=2,
                 variables={"age": y + np.arange(24) / 99},
             )
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), SVC(kernel="linear")])
+def test_scans_with_holes_are_refused_by_the_fast_test(rng, estimator):
+    X, y, runs = rng.normal(size=(16, 20)), np.tile([0, 1], 8), np.repeat(np.arange(8), 2)
+    X[3, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        permutation_test(estimator, X, y, runs, n_permutations=20)

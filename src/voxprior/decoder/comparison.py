@@ -25,6 +25,7 @@ from voxprior.validation import (
 )
 from voxprior.validation.intervals import interval
 from voxprior.validation.result import plain
+from voxprior.validation.scores import LOWER_IS_BETTER
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +59,8 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """One row per model, best first: scores, and the paired test against the best baseline.
 
-        The difference is that of the first score (mean absolute error for numbers).
+        The difference is the gain in the first score; for numbers, the mean absolute error that is
+        less.
         """
         best = self._best_baseline()
         rows = [self._row(name, result, best) for name, result in self.results.items()]
@@ -72,7 +74,8 @@ class Comparison:
         if best is not None and name != best and result.predictions["group"].nunique() > 1:
             paired = "mae" if result.task == "regression" else self.score
             test = compare_decoders(result, self.results[best], paired)
-            row |= {"against": best, "difference": test.difference, "p": test.p_value}
+            gain = -test.difference if paired in LOWER_IS_BETTER else test.difference
+            row |= {"against": best, "difference": gain, "p": test.p_value}
         return row
 
     def _best_baseline(self) -> str | None:
@@ -138,7 +141,9 @@ class Comparison:
         against = self.table["against"].dropna()
         if not len(against):
             return "* flat baseline"
-        return f"* flat baseline; gain over {against.iloc[0]}, and its two-sided p by sign flips"
+        score = "mean absolute error" if self.score == "r2" else self.score.replace("_", " ")
+        gain = f"gain in {score} over {against.iloc[0]} (above 0 is better)"
+        return f"* flat baseline; {gain}, and its two-sided p by sign flips"
 
     def __repr__(self) -> str:
         headings, rows = self.cells()

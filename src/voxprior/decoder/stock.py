@@ -211,7 +211,8 @@ def _scores(known: Experiment, result: Result) -> dict[str, dict[str, float] | s
             own = Outcome(done.indices, of_folds, complete=True)
             scores = build_result(own, y, groups, classes, result.settings).pooled()
             answers = ANSWERS if isinstance(decoder, NearestCentroid) else result.score_names
-            found[name] = {key: scores[key] for key in answers}
+            # Numbers come without a distribution from a decoder that gives none.
+            found[name] = {key: scores[key] for key in answers if key in scores}
         else:
             found[name] = why
     return found

@@ -118,6 +118,7 @@ def _binary(image: Any, name: str) -> np.ndarray:
     if n_volumes(image) > 1:
         raise InputError(f"{name}: a mask must be 3-D", got=f"shape {image.shape}")
     values = values.reshape(values.shape[:1] if is_surface(image) else values.shape[:3])
+    values = np.where(np.isnan(values), 0, values)  # SPM writes NaN outside the brain
     if not np.isfinite(values).all() or len(np.unique(values)) > 2:
         raise InputError(
             f"{name}: a mask must hold two values, outside and inside",

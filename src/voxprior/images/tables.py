@@ -24,6 +24,16 @@ __all__ = ["Joined", "check_join", "join_table", "parse_table", "read_table", "r
 # Far more than studies of thousands, or fMRIPrep's confounds of an hour, have.
 TABLE_BYTES = 2**26
 LINE_BYTES = 2**20
+# A column of which this share of the cells are numbers, more different ones than classes have, holds
+# numbers.
+MOSTLY, MOST_CLASSES = 0.8, 10
+# What cells may be parted by instead, as words.
+SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
+# Blanks beside a separator, or at an end of a line.
+BLANKS = {
+    ",": re.compile(rb"(?m)(^|,)[ \t]|[ \t](,|\r?$)"),
+    "\t": re.compile(rb"(?m)(^|\t) | (\t|\r?$)"),
+}
 # A key column is looked for in this order; the first four hold file names, the others subjects.
 FILE_KEYS = ("file", "filename", "path", "image")
 SUBJECT_KEYS = ("participant_id", "subject_id", "subject", "id")
@@ -97,8 +107,10 @@ def parse_table(table: Any, what: str, sep: str | None = None, **options: Any) -
         with bounds.opened(str(path)) as stream:
             content = stream.read(TABLE_BYTES + 1)
         _check_text(content)
-        by = sep or ("," if path.suffix.lower() == ".csv" else "\t")
-        return pd.read_csv(BytesIO(content), sep=by, **options)
+        if sep is not None:
+            return pd.read_csv(BytesIO(content), sep=sep, **options)
+        by = "," if path.suffix.lower() == ".csv" else "\t"
+        return pd.read_csv(BytesIO(_tidied(content, by)), sep=by, **options)
     except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read as a {what} ({error})") from error
 
@@ -112,6 +124,32 @@ def _check_text(content: bytes) -> None:
     longest = max(map(len, BytesIO(content)), default=0)
     if longest > LINE_BYTES:
         raise ValueError(f"a line has {longest} characters")
+
+
+def _tidied(content: bytes, sep: str) -> bytes:
+    """The table without blanks around its cells, and without an empty column at its end.
+
+    Spreadsheets leave both: a blank would make two subjects of one, and pandas takes the first
+    column for row names where rows have a cell more than the header.
+    """
+    own = {"sep": sep, "dtype": str, "keep_default_na": False}
+    first = pd.read_csv(BytesIO(content), nrows=1, **own)
+    more = 0 if isinstance(first.index, pd.RangeIndex) else first.index.nlevels
+    if not more and not re.search(BLANKS[sep], content):
+        return content
+    whole = pd.read_csv(BytesIO(content), **own)
+    if isinstance(whole.index, pd.RangeIndex):
+        cells, header = whole, list(whole.columns)
+    else:
+        header, cells = list(whole.columns), whole.reset_index()
+        extra = cells.iloc[:, len(header) :]
+        if extra.apply(lambda column: column.str.strip()).ne("").any(axis=None):
+            raise ValueError(
+                f"rows have {cells.shape[1]} cells, but the header names {len(header)} columns"
+            )
+        cells = cells.iloc[:, : len(header)]
+    cells = cells.apply(lambda column: column.str.strip())
+    return cells.to_csv(sep=sep, index=False, header=header).encode()
 
 
 def join_table(
@@ -164,6 +202,8 @@ def join_table(
     frame = read_table(table, key)
     wanted = [*([] if label is None else [label]), *covariates]
     columns = _columns(frame, wanted, name)
+    for asked, column in columns.items():
+        _check_numbers(frame[column], asked, name)
     key = _key_column(frame, key, name, needed=volumes is None or len(files) > 1)
     if volumes is None:
         rows = match_rows(files, frame[key], name)
@@ -226,10 +266,38 @@ def _columns(frame: pd.DataFrame, wanted: list[str], name: str) -> dict[str, str
     found = {asked: find_column(frame, asked) for asked in wanted}
     missing = [asked for asked, column in found.items() if column is None]
     if missing:
+        alone = str(frame.columns[0]) if len(frame.columns) == 1 else ""
+        others = [shown for by, shown in SEPARATORS.items() if by in alone]
+        remedy = None
+        if others:
+            remedy = f"Its cells seem to be parted by {others[0]}: save it with commas as .csv, or "
+            remedy += "with tabs as .tsv"
         raise InputError(
-            f"{name}: has no column {', '.join(map(repr, missing))}", got=_listed(frame)
+            f"{name}: has no column {', '.join(map(repr, missing))}",
+            got=_listed(frame),
+            remedy=remedy,
         )
     return {asked: column for asked, column in found.items() if column is not None}
+
+
+def _check_numbers(column: pd.Series, asked: str, name: str) -> None:
+    """Refuse infinite numbers, and numbers that are read as words because of a few cells."""
+    if pd.api.types.is_numeric_dtype(column):
+        if np.isinf(column.astype(float)).any():
+            raise InputError(
+                f"{name}: column {asked!r} holds an infinite number",
+                remedy="Mend the cell, or write n/a where the value is not known",
+            )
+        return
+    cells = column.dropna().astype(str)
+    numbers = pd.to_numeric(cells.str.replace(",", ".", regex=False), errors="coerce")
+    words = cells[pd.to_numeric(cells, errors="coerce").isna()]
+    if len(words) and numbers.notna().mean() >= MOSTLY and numbers.nunique() > MOST_CLASSES:
+        raise InputError(
+            f"{name}: column {asked!r} holds numbers, but is read as words because of "
+            f"{words.iloc[0]!r}",
+            remedy="Write numbers with a point, and n/a where one is not known",
+        )
 
 
 def _key_column(frame: pd.DataFrame, key: str | None, name: str, needed: bool) -> str | None:

@@ -69,7 +69,10 @@ def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, 
             got="an estimator whose tags say neither",
             remedy="Inherit from ClassifierMixin or RegressorMixin",
         )
-    return y.astype(float), groups, np.array([])
+    numbers = y.astype(float)
+    if len(numbers) > 1 and np.all(numbers == numbers[0]):
+        raise InputError("There is nothing to predict", got=f"{numbers[0]:g} as every number")
+    return numbers, groups, np.array([])
 
 
 def audit_once(audited: Sequence[Finding] | None, *arguments: Any, **known: Any) -> Audit:

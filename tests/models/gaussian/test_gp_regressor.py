@@ -113,3 +113,10 @@ def test_odd_data(kernel):
 def test_targets_that_are_not_numbers_are_refused():
     with pytest.raises(ValueError, match="y contains NaN"):
         GPRegressor().fit(np.eye(3), [1.0, np.nan, 2.0])
+
+
+def test_numbers_too_large_to_be_squared_are_refused(rng):
+    X = rng.normal(size=(8, 3))
+    assert np.isfinite(GPRegressor().fit(X, 1e140 * X[:, 0]).predict(X)).all()
+    with pytest.raises(ValueError, match=r"too large to be squared.*another unit"):
+        GPRegressor().fit(X, 1e200 * X[:, 0])

@@ -401,3 +401,16 @@ def test_more_scans_do_not_make_it_worse():
     assert tied[-1] > 0.95
     assert (tied >= np.array(accuracy["each"]) - 0.01).all()
     assert tied[3] > accuracy["each"][3] + 0.02
+
+
+@pytest.mark.parametrize("problem", [4, 19])
+def test_the_last_bits_of_the_scans_do_not_decide(problem):
+    """A climb that ends a rounding before the edge of its box goes on all the same."""
+    rng = np.random.default_rng(problem)
+    y, means = np.repeat(np.arange(10), 5), rng.normal(size=(10, 25))
+    X, new = means[y] + rng.normal(size=(50, 25)), means + rng.normal(size=(10, 25))
+    expected = RVMClassifier().fit(X, y).predict_proba(new)
+    for _ in range(4):
+        nearly = X * (1 + 1e-15 * rng.normal(size=X.shape))
+        found = RVMClassifier().fit(nearly, y).predict_proba(new)
+        np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -47,12 +47,15 @@ def duplicate_images(scans: AuditedScans) -> Answer:
     if len(set(keys)) == len(keys):
         return []
     same = np.unique(np.array(keys), return_inverse=True)[1]
+    first = np.flatnonzero(same == np.bincount(same).argmax())
+    named = [str(scans.names[i] if len(scans.names) else i) for i in first]
     hit = [1 for train, test in scans.folds if np.isin(same[test], same[train]).any()]
     if not hit:
         return []
     return [
-        f"{len(keys) - len(set(keys))} images occur more than once, and in {len(hit)} of "
-        f"{len(scans.folds)} folds one is in training and in test: drop duplicates."
+        f"{len(keys) - len(set(keys))} images are copies of others, for instance "
+        f"{listed(named)} are one, and in {len(hit)} of {len(scans.folds)} folds an image is in "
+        "training and in test: drop copies."
     ]
 
 

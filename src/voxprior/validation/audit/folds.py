@@ -18,6 +18,8 @@ from voxprior.validation.audit.scans import AuditedScans
 
 NO_FOLDS = NotChecked("no folds are given")
 NUMBERS = NotChecked("the target is a number")
+# Share of chance below which a guess by the frequencies of training is told.
+BELOW_CHANCE = 0.9
 
 
 def shared_group(scans: AuditedScans) -> Answer:
@@ -56,7 +58,7 @@ def class_missing(scans: AuditedScans) -> Answer:
 
 
 def leave_one_out(scans: AuditedScans) -> Answer:
-    """Classes are balanced, and every test set has one class."""
+    """Training has less of the classes that are tested: a guess by frequency is mostly wrong."""
     if not scans.classifying:
         return NUMBERS
     if not scans.folds:
@@ -66,9 +68,35 @@ def leave_one_out(scans: AuditedScans) -> Answer:
     single = all(len(np.unique(y[test])) == 1 for _, test in scans.folds)
     tested = set(np.concatenate([y[test] for _, test in scans.folds]).tolist()) if single else set()
     if not (single and len(counts) > 1 and counts.min() == counts.max() and len(tested) > 1):
-        return []
+        return _reversed_shares(scans)
     return [
         "Classes are balanced and every test set holds one class, so training always has less "
         "of the class that is tested, and noise scores below chance: leave one of each class "
         f"out together, {option('cv', 'two-out')}."
+    ]
+
+
+def _reversed_shares(scans: AuditedScans) -> list[str]:
+    """What is told where the frequent classes of training are the rarer ones in tests."""
+    codes = scans.codes
+    n_classes = int(codes.max()) + 1
+    drawn, likeliest, tested = np.zeros((3, n_classes))
+    for train, test in scans.judged_folds:
+        tests = np.bincount(codes[test], minlength=n_classes)
+        share = np.bincount(codes[train], minlength=n_classes) / max(len(train), 1)
+        most = share == share.max()
+        drawn += tests * share
+        likeliest += tests * most / most.sum()
+        tested += tests
+    if not tested.all():
+        return []
+    # Equal classes that do not divide into the folds move one of the two, and little.
+    guess = (drawn / tested).mean()
+    if max(guess, (likeliest / tested).mean()) >= BELOW_CHANCE / n_classes:
+        return []
+    return [
+        "Training sets have more of the classes that their test sets have less of: a guess by the "
+        f"frequencies of training is right in {guess:.0%} of the scans of a class, where chance is "
+        f"{1 / n_classes:.0%}, so that noise scores below chance. Balance classes in each group, "
+        "or leave several groups out together."
     ]

@@ -63,9 +63,17 @@ class AuditedScans:
         matrix = self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X
         if getattr(matrix, "ndim", 0) != 2 or matrix.dtype.kind not in "fiub":
             return NotChecked("the scans are not a table of numbers")
+        return first_columns(matrix, matrix.shape[1] - self._n_covariates)
+
+    @property
+    def _n_covariates(self) -> int:
         params = self.estimator.get_params(deep=True)
-        covariates = [v for name, v in params.items() if name.split("__")[-1] == "n_covariates"]
-        return first_columns(matrix, matrix.shape[1] - sum(covariates))
+        return sum(v for name, v in params.items() if name.split("__")[-1] == "n_covariates")
+
+    @property
+    def regresses(self) -> bool:
+        """Whether the estimator takes out of every voxel what covariates explain."""
+        return self._n_covariates > 0
 
     @cached_property
     def voxels(self) -> np.ndarray | NotChecked:

@@ -50,13 +50,29 @@ def labels_confounded(scans: AuditedScans) -> Answer:
         if not _is_identifier(v)
     }
     adjusted = dict(zip(p, holm(list(p.values()))))
-    found += [
-        f"The target correlates with '{name}' (p = {value:.2g}): the decoder may read '{name}' "
-        "instead. Balance it, leave one of its levels out, or regress it out in the fold."
-        for name, value in adjusted.items()
-        if value < 0.05
-    ]
+    for name, value in adjusted.items():
+        if value < 0.05:
+            found.append(f"The target correlates with '{name}' (p = {value:.2g}): ")
+            found[-1] += _consequence(scans, name, values[name])
     return found
+
+
+def _consequence(scans: AuditedScans, name: str, values: np.ndarray) -> str:
+    """What a variable does that goes along with the target."""
+    if not scans.regresses:
+        return (
+            f"the decoder may read '{name}' instead. Balance it, leave one of its levels out, or "
+            "regress it out in the fold."
+        )
+    if scans.classifying and np.all((_counts(scans.y, values) > 0).sum(axis=1) == 1):
+        return (
+            f"it tells the class exactly, and regressing it out takes all that images could tell. "
+            f"The score says nothing. Take scans with '{name}' balanced, or do not regress it out."
+        )
+    return (
+        f"regressing '{name}' out takes what the classes share with it too, so that the score is "
+        "of the rest. Balance it."
+    )
 
 
 def holm(p) -> list[float]:
