@@ -1,5 +1,6 @@
 """Arrays on disk as index sets and windows of chunks, and the limit that holds for all."""
 
+import pickle
 import resource
 
 import dask.array as da
@@ -194,3 +195,18 @@ def test_the_machine_is_what_the_process_may_have(monkeypatch, tmp_path):
     memory.machine_memory.cache_clear()
     assert memory.machine_memory() == 5000
     memory.machine_memory.cache_clear()
+
+
+def test_a_copy_on_write_is_sent_with_what_was_written(values, tmp_path):
+    np.save(tmp_path / "x.npy", values)
+    own = np.load(tmp_path / "x.npy", mmap_mode="c")
+    own[:] = 2 * values
+    with max_memory("2 KB"):
+        scans = pickle.loads(pickle.dumps(blocked(own)))
+    np.testing.assert_array_equal(scans[:, :5], 2 * values[:, :5])
+
+
+def test_a_size_that_dask_does_not_know_is_told(values):
+    array = da.from_array(values)
+    with pytest.raises(InputError, match="compute_chunk_sizes"):
+        blocked(array[array[:, 0] > 0])

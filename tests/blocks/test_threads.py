@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from voxprior import AutoClassifier, GPClassifier, VoxelSpace
-from voxprior.blocks import VoxelScaler, gram_matrix
+from voxprior.blocks import VoxelScaler, gram_matrix, max_memory, voxel_blocks
 from voxprior.blocks.threads import (
     FEWEST,
     LANES,
@@ -59,6 +59,23 @@ def test_a_sum_has_the_same_bits_with_any_number_of_threads(blocks, count):
 
     assert with_threads(count, made) == with_threads(1, made)
     np.testing.assert_allclose(with_threads(count, made), values[: len(blocks)].sum())
+
+
+def test_one_thread_granted_by_the_environment_changes_no_bit(monkeypatch):
+    with threadpool_limits(2, "blas"):
+        expected = gram_matrix(X)
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        np.testing.assert_array_equal(gram_matrix(X), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_blocks_are_scaled_as_scans_in_memory_are(dtype, tmp_path):
+    np.save(tmp_path / "x.npy", X.astype(dtype))
+    scaler = VoxelScaler().fit(X.astype(dtype))
+    with max_memory("1 MB"):
+        found = scaler.transform(np.load(tmp_path / "x.npy", mmap_mode="r"))
+        parts = [found[:, block] for block in voxel_blocks(*X.shape)]
+    np.testing.assert_array_equal(np.hstack(parts), scaler.transform(X.astype(dtype)))
 
 
 def test_an_error_in_a_thread_is_raised():

@@ -16,6 +16,7 @@ from voxprior import Decoder, max_memory
 from voxprior.blocks import BlockedScans
 from voxprior.errors import InputError
 from voxprior.images import load_maps, pack_maps, packing
+from voxprior.images.packed import open_packed
 
 N = 12
 
@@ -36,6 +37,10 @@ def study(tmp_path_factory):
     table["note"] = [None, *"abcdefghijk"]
     table.to_csv(folder / "labels.tsv", sep="\t", index=False)
     return folder
+
+
+class StoppedError(Exception):
+    """What ends a run in the middle."""
 
 
 LABELS = {"label": "animal", "groups": "run", "covariates": ["age"]}
@@ -217,7 +222,7 @@ def test_names_that_are_taken(study, store, tmp_path):
     (tmp_path / "b.zarr" / "mine").write_text("")
     for out, told in (
         (store, "holds 12 packed scans already"),
-        (tmp_path / "b.zarr", "is no packed study"),
+        (tmp_path / "b.zarr", "holds other files already"),
         (tmp_path / "study", "ends in .zarr"),
     ):
         with pytest.raises(InputError, match=told):
@@ -370,3 +375,110 @@ def test_a_full_disk_is_an_error_and_packing_goes_on(study, tmp_path, monkeypatc
     again = load_maps(pack_maps(f"{study}/*.nii.gz", out))
     assert np.isfinite(again.X).all()
     assert [path.name for path in tmp_path.iterdir()] == ["study.zarr"]
+
+
+def test_parts_that_are_all_zero_are_there(tmp_path, monkeypatch):
+    """Zarr does not write what equals its fill value, and readers count parts."""
+    monkeypatch.setattr(packing, "CHUNK", 4 * N * 10)
+    values = np.random.default_rng(0).normal(size=(N, 5, 4, 3)).astype("f4")
+    values[:, :2] = 0
+    maps = [nibabel.Nifti1Image(one, np.eye(4)) for one in values]
+    inside = nibabel.Nifti1Image(np.ones((5, 4, 3), "u1"), np.eye(4))
+    store = pack_maps(maps, tmp_path / "s.zarr", ["a", "b"] * 6, mask=inside)
+    np.testing.assert_array_equal(load_maps(store, scale="none", standardize="none").X,
+                                  values.reshape(N, -1))  # fmt: skip
+
+
+def test_images_in_memory_are_not_those_of_a_run_that_was_stopped(tmp_path):
+    def maps(value):
+        values = np.random.default_rng(0).uniform(size=(4, 4, 3, 2))
+        return [nibabel.Nifti1Image(one + value, np.eye(4)) for one in values]
+
+    def stopping(name, total):
+        if name == "blocks of voxels":
+            raise StoppedError
+        return packing._silent(name, total)
+
+    with pytest.raises(StoppedError):
+        pack_maps(maps(1.0), tmp_path / "s.zarr", ["a", "b"] * 2, progress=stopping)
+    store = pack_maps(maps(100.0), tmp_path / "s.zarr", ["a", "b"] * 2)
+    assert load_maps(store, scale="none", standardize="none").X.min() >= 100
+
+
+@pytest.mark.parametrize("name", ["affine", "mask"])
+def test_a_flipped_bit_beside_the_scans_is_told(copy, name):
+    chunk = next(path for path in (copy / name / "c").rglob("*") if path.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[0] ^= 1
+    chunk.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        load_maps(copy)
+    shutil.rmtree(copy / name)
+    with pytest.raises(InputError, match="damaged"):
+        load_maps(copy)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"label": ["animal"]},
+        {"covariates": ["age", ["age"]]},
+        {"groups": [[1], [2]] * 6},
+        {"groups": [None] * N},
+        {"said": {"notes": []}},
+        {"said": []},
+        {"table": []},
+        {"arrays": []},
+    ],
+)
+def test_hostile_descriptions_are_refused(copy, attributes):
+    changed(copy, **attributes)
+    with pytest.raises(InputError, match=r"damaged|fit"):
+        load_maps(copy)
+
+
+@pytest.mark.parametrize("content", ["3", "null", '"x"', "[" * 100_000, "{}"])
+def test_roots_that_are_no_description_are_refused(copy, content):
+    (copy / "zarr.json").write_text(content)
+    with pytest.raises(InputError, match="is no packed study"):
+        load_maps(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("zarr.json", b""),
+        ("zarr.json", b"{"),
+        ("scans/zarr.json", b""),
+        ("rows.done", "\u00b2 3\n".encode() + b"\xff\n"),
+        ("plan", b"\xff"),
+    ],
+)
+def test_what_a_loss_of_power_cut_is_made_again(study, store, tmp_path, name, content):
+    def stopping(told, total):
+        if told == "blocks of voxels" and (work / "zarr.json").exists():
+            raise StoppedError
+        return packing._silent(told, total)
+
+    out, work = tmp_path / "s.zarr", tmp_path / ".s.zarr.partial"
+    table = {"table": study / "labels.tsv", **LABELS}
+    with pytest.raises(StoppedError):
+        pack_maps(f"{study}/*.nii.gz", out, progress=stopping, **table)
+    (work / name).write_bytes(content)
+    pack_maps(f"{study}/*.nii.gz", out, **table)
+    assert_same(load_maps(out), load_maps(store))
+
+
+def test_a_covariate_is_not_called_as_the_labels_are(tmp_path):
+    values = np.random.default_rng(0).normal(size=(4, 4, 3, 2))
+    maps = [nibabel.Nifti1Image(one, np.eye(4)) for one in values]
+    table = pd.DataFrame({"label": [1.0, 2, 3, 4]})
+    with pytest.raises(InputError, match="covariate is called 'label'"):
+        pack_maps(maps, tmp_path / "s.zarr", ["a", "b"] * 2, covariates=table)
+
+
+def test_dates_of_a_table_are_kept_as_text(study, tmp_path):
+    table = pd.read_csv(study / "labels.tsv", sep="\t")
+    table["day"] = pd.Timestamp("2026-01-02")
+    store = pack_maps(f"{study}/*.nii.gz", tmp_path / "s.zarr", table=table, **LABELS)
+    assert open_packed(store).table["day"].iloc[0].startswith("2026-01-02")

@@ -107,7 +107,12 @@ def test_a_column_without_a_name_is_not_no_column(participants, named):
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
 def test_blanks_around_cells_make_no_other_subject_or_class(tmp_path, name):
     sep = "," if name.endswith("csv") else "\t"
-    rows = [["subject", "group", "age"], ["p1", " a ", " 61"], ["p1 ", "a", "62 "], ["p2", "b", " "]]
+    rows = [
+        ["subject", "group", "age"],
+        ["p1", " a ", " 61"],
+        ["p1 ", "a", "62 "],
+        ["p2", "b", " "],
+    ]
     (tmp_path / name).write_text("\n".join(sep.join(row) for row in rows) + "\n")
     found = read_table(tmp_path / name)
     assert found["subject"].tolist() == ["p1", "p1", "p2"]

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -88,6 +89,23 @@ def test_a_scheduler_without_workers_is_told(monkeypatch):
     monkeypatch.setattr("distributed.comm.get_address_host_port", lambda address: None)
     with alone, pytest.raises(InputError, match="has no workers"), Cluster(scheduler=address):
         pass
+
+
+def test_a_server_that_says_nothing_is_told(monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match="No scheduler answers"), Cluster(scheduler=address):
+            pass
+    with pytest.raises(InputError, match="no certificate"), Cluster(scheduler="tls://127.0.0.1:9"):
+        pass
+
+
+def test_workers_leave_the_environment_as_it_was():
+    before = dict(os.environ)
+    with Cluster("local:1") as workers:
+        workers.client  # noqa: B018 - starts them
+        assert dict(os.environ) == before
 
 
 def test_a_scheduler_that_has_gone_is_told(threads, monkeypatch):

@@ -128,8 +128,10 @@ class VoxelScaler(StandardScaler):
         return found if all(side_by_side(scale, voxel_blocks(*X.shape))) else None
 
     def _scaled(self, values: NDArray, columns: Columns) -> NDArray:
-        centered = values.astype(np.float64) - self.mean_[columns]
-        return (centered / self.scale_[columns]).astype(values.dtype, copy=False)
+        # As scans in memory are scaled, in their own precision.
+        scaled = values - self.mean_[columns].astype(values.dtype)
+        scaled /= self.scale_[columns].astype(values.dtype)
+        return scaled
 
 
 def _is_large(X: Any) -> bool:

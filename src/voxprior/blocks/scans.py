@@ -107,12 +107,17 @@ class MappedFile(Origin):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Send the place in the file, not its content; a file without a name is sent whole."""
+        """Send the place in the file, not its content.
+
+        A file without a name is sent whole, and one of which this process has a copy of its own.
+        """
         whole: Any = self.array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base
-        if not isinstance(whole.filename, str | os.PathLike):
-            return super().__getstate__()
+        if not isinstance(whole.filename, str | os.PathLike) or whole.mode == "c":
+            return super().__getstate__() | {"array": np.array(self.array)}
+        if whole.mode != "r":
+            whole.flush()
         first, start = (a.__array_interface__["data"][0] for a in (self.array, whole))
         return super().__getstate__() | {
             "array": None,
@@ -346,6 +351,12 @@ def blocked(X: Any) -> Any:
     """
     if not is_on_disk(X):
         return X
+    if any(size != size for size in X.shape):  # NaN
+        raise InputError(
+            "The size of a dask array is not known",
+            got=f"shape {X.shape}",
+            remedy="Call its method compute_chunk_sizes() first",
+        )
     if len(X.shape) != 2 or COPIES * X.size * np.dtype(X.dtype).itemsize <= memory_limit():
         return np.asarray(X)
     return BlockedScans(MappedFile(X) if isinstance(X, np.ndarray) else ChunkedArray(X))

@@ -59,7 +59,8 @@ def side_by_side(work: Callable[[Piece], Made], pieces: Iterable[Piece]) -> list
     pieces = list(pieces)
     n_threads = min(_allowed.get() or _cores(), LANES, len(pieces))
     if n_threads <= 1:
-        return [work(piece) for piece in pieces]
+        with blas_threads_for(n_rows=1):  # as in threads, for the same bits
+            return [work(piece) for piece in pieces]
     with blas_threads_for(n_rows=1), ThreadPoolExecutor(n_threads) as pool:
         tasks = [pool.submit(copy_context().run, work, piece) for piece in pieces]
         try:

@@ -93,7 +93,10 @@ def _tell_fault(error: Exception, options: Mapping[str, Any]) -> None:
     A full disk or a folder that cannot be written must not hide the error.
     """
     text = _log(error, options)
-    for folder in (options.get("out"), Path.cwd(), Path(tempfile.gettempdir())):
+    out = options.get("out")
+    if out is not None and Path(out).suffix == ".zarr":
+        out = Path(out).parent  # the name of a store must stay free
+    for folder in (out, Path.cwd(), Path(tempfile.gettempdir())):
         try:
             path = _write_log(text, folder) if folder is not None else None
         except OSError:

@@ -43,14 +43,20 @@ def pack(
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(out.with_name(f".{out.name}.lock"), out):
-        pack_maps(
-            map_files(scans),
-            out,
-            **map_settings(scans),
-            progress=lambda name, total: progress_bar(True, name, total),
-            smoothing_fwhm=smoothing,
-            resample=resample,
-        )
+        try:
+            pack_maps(
+                map_files(scans),
+                out,
+                **map_settings(scans),
+                progress=lambda name, total: progress_bar(True, name, total),
+                smoothing_fwhm=smoothing,
+                resample=resample,
+            )
+        except KeyboardInterrupt:
+            if not out.with_name(f".{out.name}.partial").exists():
+                raise
+            kept = "What was read is kept, and the same command goes on from there."
+            raise KeyboardInterrupt(kept) from None
     packed = open_packed(out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     n, n_voxels = packed.scans.shape

@@ -26,9 +26,14 @@ from voxprior.images.imagespace import ImageSpace
 from voxprior.images.sources import Source
 
 KIND, VERSION = "voxprior packed maps", 1
+SAID = ("dropped", "notes", "decisions")
 ARRAYS = ("mask", "affine", "points", "faces")
 # All that `voxprior pack` writes. Another codec could run what the store holds: one unpickles.
 CODECS = {"bytes", "blosc", "zstd", "crc32c"}
+# What zarr, pandas and numpy raise where a description is not what it should be.
+DAMAGED = (
+    ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
 
 
 class PackedArray(ChunkedArray):
@@ -41,7 +46,7 @@ class PackedArray(ChunkedArray):
     def _fetched(self, start: int, stop: int) -> np.ndarray:
         try:
             return super()._fetched(start, stop)
-        except (ValueError, RuntimeError, OSError) as error:
+        except (ValueError, RuntimeError, OSError, SystemError) as error:
             raise InputError(
                 f"{self.path}: voxels {start} to {stop} are damaged ({str(error).split('. ')[0]})",
                 remedy="Copy it again, or pack the images again",
@@ -102,7 +107,9 @@ def open_packed(images: Any) -> PackedMaps:
     try:
         group = zarr.open_group(str(path), mode="r", zarr_format=3)
         found = dict(group.attrs)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not isinstance(found.get("kind"), str):
+            raise TypeError
+    except DAMAGED as error:
         raise InputError(
             f"{path}: is no packed study", remedy="Make one with voxprior pack"
         ) from error
@@ -119,7 +126,7 @@ def open_packed(images: Any) -> PackedMaps:
         )
     try:
         return _opened(path, group, found)
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, RuntimeError) as error:
+    except DAMAGED as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
@@ -129,7 +136,10 @@ def open_packed(images: Any) -> PackedMaps:
 
 
 def _opened(path: Path, group: Any, found: dict[str, Any]) -> PackedMaps:
-    arrays = {name: _read_array(path, group, name) for name in ARRAYS}
+    arrays = {
+        name: _read_array(path, group, name) if name in found["arrays"] else None for name in ARRAYS
+    }
+    _check_description(found)
     if arrays["mask"] is not None:
         arrays["mask"] = arrays["mask"].astype(bool)
     images = ImageSpace.from_dict({**found["images"], **arrays, "center": None})
@@ -156,11 +166,26 @@ def _opened(path: Path, group: Any, found: dict[str, Any]) -> PackedMaps:
     return PackedMaps(path, images, names, table, *described, PackedArray(scans, path))
 
 
+def _check_description(found: dict[str, Any]) -> None:
+    """Raise unless all that is told of the scans is of the kind that is packed."""
+    said, label, groups = found["said"], found["label"], found["groups"]
+    lists = [found["names"], found["covariates"], *(said[k] for k in SAID)]
+    fits = all(isinstance(one, list) and all(isinstance(s, str) for s in one) for one in lists)
+    fits &= label is None or isinstance(label, str)
+    fits &= groups is None or all(isinstance(g, str | int | float) for g in groups)
+    fits &= found["table"] is None or isinstance(found["table"], dict)
+    if not fits:
+        raise ValueError
+
+
 def _array(path: Path, group: Any, name: str) -> Any:
     """An array of the store, unread, if it is of the kind that is packed."""
     array = group[name]
-    codecs = {codec["name"] for codec in array.metadata.to_dict()["codecs"]}
-    if not codecs <= CODECS or array.dtype.kind not in "fiu":
+    written = array.metadata.to_dict()["codecs"]
+    codecs = {codec["name"] for codec in written}
+    little = all(c.get("configuration", {}).get("endian", "little") == "little" for c in written)
+    usual = codecs <= CODECS and little and min(array.chunks, default=1) > 0
+    if not usual or array.dtype.kind not in "fiu":
         raise InputError(
             f"{path}: {name} is not written as voxprior pack writes it",
             expected=f"numbers, by the codecs {', '.join(sorted(CODECS))}",
@@ -170,10 +195,8 @@ def _array(path: Path, group: Any, name: str) -> Any:
     return array
 
 
-def _read_array(path: Path, group: Any, name: str) -> np.ndarray | None:
-    """One of the small arrays, if it is there and small."""
-    if name not in group:
-        return None
+def _read_array(path: Path, group: Any, name: str) -> np.ndarray:
+    """One of the small arrays, if it is small."""
     array = _array(path, group, name)
     size = array.size * array.dtype.itemsize
     if size > memory_limit():

@@ -17,16 +17,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
-from voxprior.errors import InputError
+from voxprior.errors import InputError, option
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace
 from voxprior.images.labelling import LabeledMaps
@@ -130,7 +132,10 @@ def _free_name(out: Path) -> Path:
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
         return out
-    held = f"{len(open_packed(out).names)} packed scans" if is_packed(out) else "other files"
+    held = "other files"
+    if is_packed(out):
+        with suppress(InputError):  # of another program, or damaged
+            held = f"{len(open_packed(out).names)} packed scans"
     raise InputError(
         f"{out}: holds {held} already", remedy="Choose another name, or delete it first"
     )
@@ -158,18 +163,32 @@ def _plain_table(maps: LabeledMaps, label: str | None) -> dict[str, list] | None
 
         table = pd.DataFrame() if maps.covariates is None else maps.covariates.copy()
         if maps.y is not None:
+            if (label or "label") in table:
+                raise InputError(
+                    f"A covariate is called {label or 'label'!r}, as the labels of the store are",
+                    remedy=f"Give it another name, or name the labels by {option('label')}",
+                )
             table[label or "label"] = maps.y
     table = table.astype(object).where(table.notna(), None)
-    return {str(name): column.tolist() for name, column in table.items()}
+    return {str(name): [*map(_plain_cell, column.tolist())] for name, column in table.items()}
+
+
+def _plain_cell(value: Any) -> Any:
+    """A cell as JSON has it; dates and the like as text."""
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
 def _digest(images: ImageSpace, sources: list[Source], description: dict[str, Any]) -> str:
-    """Fingerprint of all that decides what is packed; files by name, size and time."""
+    """Fingerprint of all that decides what is packed; files by name, size and time.
+
+    Images in memory, which have none, are never those of an earlier run: the fingerprint is new.
+    """
     files = []
     for source in sources:
         items = source.item.values() if isinstance(source.item, dict) else [source.path]
-        stats = [os.stat(item) for item in items if item is not None]
-        files.append([source.name, *((stat.st_size, stat.st_mtime_ns) for stat in stats)])
+        stats = [os.stat(item) for item in items if isinstance(item, str | os.PathLike)]
+        told = [part for stat in stats for part in (stat.st_size, stat.st_mtime_ns)]
+        files.append((source.name, told or uuid4().hex))
     smoothing = [images.smoothing_fwhm, images.space.digest]
     text = json.dumps([files, smoothing, description], default=str, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -181,7 +200,7 @@ def _digest(images: ImageSpace, sources: list[Source], description: dict[str, An
 def _start(work: Path, plan: str) -> None:
     """Go on in a folder of the same plan, else begin anew."""
     known = work / "plan"
-    if not (known.is_file() and known.read_text() == plan):
+    if not (known.is_file() and known.read_bytes() == plan.encode()):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         known.write_text(plan)
@@ -228,9 +247,9 @@ def _take_room(path: Path, n_bytes: int) -> None:
 
 def _finished(journal: Path, rows: np.ndarray) -> set[int]:
     """Rows that the journal names, if they are what it says."""
-    told = journal.read_text().splitlines() if journal.exists() else []
-    pairs = [line.split() for line in told if line.count(" ") == 1]
-    known = {int(i): int(c) for i, c in pairs if i.isdigit() and c.isdigit() and int(i) < len(rows)}
+    told = journal.read_text("ascii", "replace").splitlines() if journal.exists() else []
+    pairs = [line.split(" ") for line in told if re.fullmatch(r"[0-9]{1,12} [0-9]{1,12}", line)]
+    known = {int(i): int(c) for i, c in pairs if int(i) < len(rows)}
     return {i for i, checksum in known.items() if zlib.crc32(rows[i].tobytes()) == checksum}
 
 
@@ -242,12 +261,17 @@ def _write_store(
     progress: Progress,
 ) -> None:
     """Write chunks that are not there yet, then all else, and that it is complete at last."""
-    zarr = zarr_package()
     n, V = rows.shape
     width = min(V, max(1, CHUNK // (4 * n)))
     saved = images.to_dict()
-    group = zarr.open_group(str(work), mode="a")
-    scans = group["scans"] if "scans" in group else _new_scans(group, rows.shape, width)
+    group, scans = _kept(work, rows.shape, width)
+    if group is None:  # there is none, or what the disk has of it is damaged
+        for part in ("zarr.json", "scans"):
+            remove = shutil.rmtree if (work / part).is_dir() else os.unlink
+            if (work / part).exists():
+                remove(work / part)
+        group = zarr_package().open_group(str(work), mode="a")
+        scans = _new_scans(group, rows.shape, width)
     with progress("blocks of voxels", -(-V // width)) as advance:
         for start in range(0, V, width):
             block = slice(start, min(V, start + width))
@@ -258,10 +282,21 @@ def _write_store(
         if saved[name] is not None:
             values = np.asarray(saved[name])
             values = values.astype(np.uint8) if values.dtype == bool else values
-            made = {"shape": values.shape, "chunks": values.shape, "dtype": values.dtype}
-            group.create_array(name, overwrite=True, **made)[...] = values
+            _write_whole(group, name, values)
+    arrays = [name for name in ARRAYS if saved[name] is not None]
     plain = {name: value for name, value in saved.items() if name not in (*ARRAYS, "center")}
-    group.attrs.update(description | {"images": plain, "complete": True})
+    group.attrs.update(description | {"images": plain, "arrays": arrays, "complete": True})
+
+
+def _kept(work: Path, shape: tuple[int, int], width: int) -> tuple[Any, Any]:
+    """The group and the scans of a run that was stopped, if they can be gone on with."""
+    try:
+        group = zarr_package().open_group(str(work), mode="r+")
+        scans = group["scans"]
+        fits = scans.shape == shape and scans.chunks == (shape[0], width)
+        return (group, scans) if fits and np.isnan(scans.fill_value) else (None, None)
+    except Exception:  # of files that a loss of power cut anywhere
+        return None, None
 
 
 def _new_scans(group: Any, shape: tuple[int, int], width: int) -> Any:
@@ -270,8 +305,19 @@ def _new_scans(group: Any, shape: tuple[int, int], width: int) -> Any:
     squeezed = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle", typesize=4)
     return group.create_array(
         "scans", shape=shape, chunks=(shape[0], width), dtype="float32",
-        compressors=[squeezed, Crc32cCodec()], fill_value=0.0,
+        compressors=[squeezed, Crc32cCodec()],
+        fill_value=np.nan,  # a chunk of fill values is not written, and zeros must be
     )  # fmt: skip
+
+
+def _write_whole(group: Any, name: str, values: np.ndarray) -> None:
+    """Write one of the small arrays, with a checksum, as one chunk that is written in any case."""
+    from zarr.codecs import Crc32cCodec
+
+    made = {"shape": values.shape, "chunks": values.shape, "dtype": values.dtype}
+    fill = 255 if values.dtype == np.uint8 else -1
+    made |= {"compressors": [Crc32cCodec()], "fill_value": fill, "overwrite": True}
+    group.create_array(name, **made)[...] = values
 
 
 def _is_whole(scans: Any, block: slice, rows: np.ndarray) -> bool:

@@ -24,8 +24,7 @@ __all__ = ["Joined", "check_join", "join_table", "parse_table", "read_table", "r
 # Far more than studies of thousands, or fMRIPrep's confounds of an hour, have.
 TABLE_BYTES = 2**26
 LINE_BYTES = 2**20
-# A column of which this share of the cells are numbers, more different ones than classes have, holds
-# numbers.
+# A column holds numbers where this share of its cells are, more different ones than classes have.
 MOSTLY, MOST_CLASSES = 0.8, 10
 # What cells may be parted by instead, as words.
 SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
@@ -132,7 +131,7 @@ def _tidied(content: bytes, sep: str) -> bytes:
     Spreadsheets leave both: a blank would make two subjects of one, and pandas takes the first
     column for row names where rows have a cell more than the header.
     """
-    own = {"sep": sep, "dtype": str, "keep_default_na": False}
+    own: dict[str, Any] = {"sep": sep, "dtype": str, "keep_default_na": False}
     first = pd.read_csv(BytesIO(content), nrows=1, **own)
     more = 0 if isinstance(first.index, pd.RangeIndex) else first.index.nlevels
     if not more and not re.search(BLANKS[sep], content):

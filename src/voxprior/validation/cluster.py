@@ -13,6 +13,7 @@ are sent again and the tasks that are left go on. A scheduler that died ends the
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import signal
 import threading
@@ -152,12 +153,23 @@ def _local_workers(number: int | None) -> Any:
     options = {"n_workers": number, "threads_per_worker": 1, "dashboard_address": ":0"}
     for losses in range(MOST_LOSSES + 1):
         try:
-            with dask.config.set({"distributed.worker.preload": [__name__]}):
+            with dask.config.set({"distributed.worker.preload": [__name__]}), _own_environment():
                 return LocalCluster(**options, silence_logs=logging.CRITICAL)
         except RuntimeError:  # a worker died while it was started
             if losses == MOST_LOSSES:
                 raise
     return None
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """Take back what Dask sets for its workers, threads of libraries above all, in this process."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def dask_setup(worker: Any) -> None:
@@ -168,12 +180,15 @@ def dask_setup(worker: Any) -> None:
 
 def _connected(address: str) -> Any:
     """Client of a scheduler that answers and has workers."""
+    import dask
     from distributed import Client
     from distributed.comm import get_address_host_port
 
     try:
         get_address_host_port(address)  # a client with a wrong address would not close
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
+        if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.ca-file", None):
+            raise ValueError("no certificate is configured, distributed.comm.tls.ca-file")
+        client = _in_time(lambda: Client(address, timeout=PATIENCE, set_as_default=False))
     except (OSError, ValueError) as error:
         raise InputError(
             f"No scheduler answers at {option('scheduler', address)}",
@@ -190,6 +205,29 @@ def _connected(address: str) -> Any:
             remedy=f"Start some by `dask worker {address}`",
         ) from error
     return client
+
+
+def _in_time(connect: Callable[[], Any]) -> Any:
+    """What a function returns; an error after twice `PATIENCE`.
+
+    Dask would wait for ever for a server that takes the call and says nothing.
+    """
+    made: dict[str, Any] = {}
+
+    def call() -> None:
+        try:
+            made["client"] = connect()
+        except BaseException as error:
+            made["error"] = error
+
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    caller.join(2 * PATIENCE)
+    if "error" in made:
+        raise made["error"]
+    if "client" not in made:
+        raise TimeoutError(f"no answer in {2 * PATIENCE} s")
+    return made["client"]
 
 
 @contextmanager

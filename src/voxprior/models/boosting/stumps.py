@@ -8,7 +8,8 @@ values:
 Orders are kept in the smallest integer type, eight features side by side (a tile): `search` adds up
 weights along them, and eight independent running sums hide the latency of each other's additions.
 One bit per sample and feature says whether a threshold may follow it, so values that are equal, up
-to the rounding of double precision, are never split. That is 1.125 bytes per sample and feature up to 256 samples.
+to the rounding of double precision, are never split. That is 1.125 bytes per sample and feature up
+to 256 samples.
 
 | symbol | variable | shape |
 |---|---|---|

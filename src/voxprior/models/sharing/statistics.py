@@ -157,7 +157,7 @@ def varying_voxels(statistics: ClassStatistics, n_voxels: int) -> np.ndarray:
     """
     count, mean, m2 = pooled(statistics)
     varies = m2 > count * (ROUNDING * mean) ** 2
-    return varies.reshape(-1, n_voxels).any(axis=0)
+    return np.any(varies.reshape(-1, n_voxels), axis=0)
 
 
 @njit(cache=True, parallel=True)

@@ -47,7 +47,7 @@ def duplicate_images(scans: AuditedScans) -> Answer:
     if len(set(keys)) == len(keys):
         return []
     same = np.unique(np.array(keys), return_inverse=True)[1]
-    first = np.flatnonzero(same == np.bincount(same).argmax())
+    first = np.flatnonzero(same == np.bincount(same).argmax()).tolist()
     named = [str(scans.names[i] if len(scans.names) else i) for i in first]
     hit = [1 for train, test in scans.folds if np.isin(same[test], same[train]).any()]
     if not hit:
