@@ -31,7 +31,7 @@ from voxprior.decoder.others import curve_decoders
 from voxprior.decoder.preparation import name_of
 from voxprior.decoder.reading import atlas_of
 from voxprior.decoder.stock import stock_tables
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, write_maps
 from voxprior.images.write import file_stems
 from voxprior.mapping import Atlas
@@ -141,8 +141,13 @@ class Decoding:
         """Write the decoder; one that keeps scans too large for memory is left out, with a word."""
         try:
             self.decoder.save(path)
-        except TooLargeError as error:
-            warnings.warn(f"{path.name} was not written: {error}", UserWarning, stacklevel=3)
+        except TooLargeError:
+            told = (
+                f"{path.name} was not written: the model keeps its training scans, which are too "
+                f"many for {option('max_memory')}. Raise it; auto, sharing, network and fields "
+                "keep no scans."
+            )
+            warnings.warn(InputWarning(told), stacklevel=3)
 
     def _write_maps(self, folder: Path, naming: Naming) -> None:
         """Write the maps, and a table that says which file is which: a label may be any text."""

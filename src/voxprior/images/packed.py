@@ -25,7 +25,7 @@ from voxprior.errors import InputError, option
 from voxprior.images.imagespace import ImageSpace
 from voxprior.images.sources import Source
 
-KIND, VERSION = "voxprior packed maps", 1
+KIND, VERSION = "voxprior packed maps", 2
 SAID = ("dropped", "notes", "decisions")
 ARRAYS = ("mask", "affine", "points", "faces")
 # All that `voxprior pack` writes. Another codec could run what the store holds: one unpickles.
