@@ -68,7 +68,7 @@ def test_one_thread_granted_by_the_environment_changes_no_bit(monkeypatch):
         np.testing.assert_array_equal(gram_matrix(X), expected)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 def test_blocks_are_scaled_as_scans_in_memory_are(dtype, tmp_path):
     np.save(tmp_path / "x.npy", X.astype(dtype))
     scaler = VoxelScaler().fit(X.astype(dtype))

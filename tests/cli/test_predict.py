@@ -32,6 +32,14 @@ def test_a_row_a_scan(run, maps, tmp_path):
     assert alone.iloc[0].tolist() == table.iloc[2].tolist()
 
 
+def test_an_image_on_another_grid(run, refused, model, tmp_path):
+    values = np.random.default_rng(0).normal(size=(7, 6, 5))
+    path = tmp_path / "new.nii.gz"
+    nibabel.save(nibabel.Nifti1Image(values, np.diag([2.5, 2.5, 2.5, 1.0])), path)
+    assert "--resample" in refused("predict", model, path)
+    assert len(predicted(run, model, path, "--resample")) == 1
+
+
 def test_numbers_have_intervals(run, maps, tmp_path):
     images = sorted(maps.glob("*.nii.gz"))
     decoder = Decoder().fit(images, np.linspace(20, 60, 12))

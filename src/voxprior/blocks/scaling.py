@@ -102,7 +102,7 @@ class VoxelScaler(StandardScaler):
                 expected=f"{self.n_features_in_} features, as in fit",
                 got=str(X.shape[1]),
             )
-        return X.changed(self._scaled)
+        return (X if X.dtype.kind == "f" else X.as_type(np.float64)).changed(self._scaled)
 
     def _copies(self, X: Any, copy: bool | None) -> bool:
         """Whether these are scans that fit, to be scaled in a copy; all else is scikit-learn's."""

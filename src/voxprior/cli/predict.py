@@ -37,6 +37,9 @@ def predict(
     surface: Annotated[
         list[str] | None, typer.Option(help="Mesh of GIFTI images, as in voxprior decode.")
     ] = None,
+    resample: Annotated[
+        bool, typer.Option("--resample", help="Resample images that are on another grid.")
+    ] = False,
     covariates: Annotated[
         Path | None,
         typer.Option(help="Table with the covariates of these scans, where the model has some."),
@@ -112,6 +115,8 @@ def predict(
     from voxprior.decoder import Decoder
 
     decoder = Decoder.load(model, trusted=trust or ())
+    if resample:
+        decoder.masker_ = replace(decoder.masker_, resample=True)
     with Console(stderr=True).status("reading images"):
         data = _read(decoder, images, events, volume_labels, surface, trials, groups, key)
     if covariates is not None:
