@@ -506,3 +506,16 @@ def test_evidence_of_a_multinomial_probit_peaks_at_the_fit(three):
     assert curve[2] > curve[0] + 0.001
     assert curve[2] > curve.max() - 0.01
     assert curve[2] == pytest.approx(gp.log_evidence_, abs=1e-4)
+
+
+@pytest.mark.parametrize("model", [GPClassifier(), GPRegressor()])
+def test_scans_that_hardly_differ_are_told(rng, model):
+    """Centring leaves few digits of scans far from 0, and none of a constant but for the last."""
+    X, y = rng.normal(size=(12, 20)), np.repeat([0, 1], 6)
+    expected = clone(model).fit(X, y).latent_
+    np.testing.assert_allclose(clone(model).fit(X + 1e3, y).latent_, expected, rtol=1e-4)
+    with pytest.warns(UserWarning, match="subtract their mean first"):
+        clone(model).fit(X + 1e6, y)
+    with pytest.warns(UserWarning, match="subtract their mean first"):
+        nothing = clone(model).fit(7.3 * (1 + 1e-15 * X), y)
+    assert not nothing.gram_.any()

@@ -11,6 +11,7 @@ diagonal, so that hyper-parameters do not depend on the unit of X.
 | scale | `gram_scale_` | (M,) |
 """
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from voxprior.algebra import blas_threads_for
 from voxprior.blocks import BlockedScans, gram_matrix, is_on_disk
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, InputWarning, option
 from voxprior.models.base import VoxelModel
 from voxprior.models.gaussian.covariance import (
     KERNEL_NAMES,
@@ -46,6 +47,9 @@ LINEAR = ("linear", "precomputed")
 # voxels outnumber scans by far, classes are separable and the evidence is flat from about 5 on.
 SCALE_SHIFTS = (0.0, 3.0, 5.0)
 ALL = slice(None)
+# Squared deviations from the mean scan, relative to squared scans: up to the first they are
+# rounding, and below the second few of their digits are left.
+CONSTANT, FEW_DIGITS = 1e-14, 1e-10
 # Asymmetry and negative eigenvalues of a given kernel that are taken for rounding, relative.
 KERNEL_TOLERANCE = 1e-6
 
@@ -162,13 +166,31 @@ class GramModel(VoxelModel):
         del grams
         if self.center:
             for gram in self.gram_:
+                whole = np.trace(gram)
                 center_gram(gram, out=gram)
+                if not self._precomputed:
+                    self._look_at_digits(gram, whole)
         self.gram_scale_ = np.array([self._scale(gram) for gram in self.gram_])
         self.gram_ /= self.gram_scale_[:, None, None]
         if not self._precomputed:
             keep = not self.copy_X or isinstance(X, BlockedScans) or is_on_disk(X)
             self.X_fit_ = X if keep else X.copy()
         return self.gram_
+
+    @staticmethod
+    def _look_at_digits(gram: np.ndarray, whole: float) -> None:
+        """Warn where centring leaves few digits of inner products; what is rounding becomes 0."""
+        left = np.trace(gram)
+        if left <= CONSTANT * whole:
+            gram[:] = 0.0
+        if left < FEW_DIGITS * whole:
+            warnings.warn(
+                InputWarning(
+                    "Scans differ by less than a hundred-thousandth of their size, so that few "
+                    "digits of their differences are left: subtract their mean first."
+                ),
+                stacklevel=5,
+            )
 
     def _keep_evidence(self, evidences: list[float]) -> None:
         """Evidence of the labels as a whole, or of each class against the rest; never both."""
