@@ -104,7 +104,8 @@ def test_a_permutation_test_tests_the_decoder_itself(with_groups):
     """The secondary accuracy is the one that refitting gives."""
     x, y = scans(float), np.array(["b", "a"] * 10)
     groups = np.repeat(np.arange(5), 4) if with_groups else None
-    setting = {"n_permutations": 9, "stop_after": None, "random_state": 3}
+    scheme = "auto" if with_groups else "free"  # else folds are held, and refitting holds none
+    setting = {"n_permutations": 9, "stop_after": None, "random_state": 3, "scheme": scheme}
     tested = (AutoClassifier(SPACE), x, y, groups)
     batch = permutation_test(*tested, **setting)
     assert batch.test == "batch"

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -24,6 +25,7 @@ from voxprior import FeatureSharingNB, GPClassifier, RVMClassifier
 from voxprior.validation import FewShotSplit, Jackknife, permutation_test
 from voxprior.validation.batch import choose_test, column_score, folds_without_labels
 from voxprior.validation.folds import make_folds
+from voxprior.validation.relabel import random_relabellings, within_folds
 from voxprior.validation.ridge import EvidenceRidge
 from voxprior.validation.scores import margins_of
 
@@ -368,3 +370,56 @@ class TestScores:
 
     def test_numbers_that_do_not_vary(self):
         assert not np.isfinite(column_score("r2", np.zeros((2, 1)), np.ones((2, 1)), 0)[0])
+
+
+class TestFoldsHeld:
+    """Without groups, labels are exchanged inside stratified folds, which stay as they are."""
+
+    def test_is_a_naive_loop_over_the_same_folds(self, rng):
+        X, y = rng.normal(size=(24, 30)), np.tile([0, 1], 12)
+        model = make_pipeline(StandardScaler(), LogisticRegression())
+        found = permutation_test(model, X, y, n_permutations=40, random_state=1)
+        assert "within each fold" in found.statement
+        folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
+        structure = within_folds(y, folds)
+        codes = random_relabellings(structure, 40, np.random.default_rng((1, 1)))
+        for number in (0, 7, 39):
+            labels, held = codes[number], []
+            for train, test in folds:
+                assert np.bincount(labels[test]).tolist() == np.bincount(y[test]).tolist()
+                Z = StandardScaler().fit(X[train]).transform(X)
+                many = EvidenceRidge().fit_many(Z @ Z.T, train, labels[train, None], 2)
+                sign = 2.0 * labels[test] - 1
+                held.append(sign * many.decision_function(test)[:, 0])
+            assert found.null[number] == pytest.approx(np.concatenate(held).mean(), rel=1e-6)
+
+    def test_scans_are_prepared_once_per_fold(self, rng, monkeypatch):
+        X, y, made = rng.normal(size=(24, 30)), np.tile([0, 1], 12), []
+        prepare = EvidenceRidge.prepare
+        monkeypatch.setattr(EvidenceRidge, "prepare", lambda *a: made.append(1) or prepare(*a))
+        model = make_pipeline(StandardScaler(), LogisticRegression())
+        permutation_test(model, X, y, n_permutations=40)
+        assert len(made) == 5
+
+    @pytest.mark.parametrize("options", [{"scheme": "free"}, {"cv": "few-shot:3"}])
+    def test_other_folds_are_made_anew(self, rng, options):
+        X, y = rng.normal(size=(24, 30)), np.tile([0, 1], 12)
+        found = permutation_test(LogisticRegression(), X, y, n_permutations=20, **options)
+        assert "among all scans" in found.statement
+
+    def test_few_scans_keep_all_relabellings(self, rng):
+        X, y = rng.normal(size=(8, 30)), np.tile([0, 1], 4)
+        found = permutation_test(LogisticRegression(), X, y, n_permutations=200)
+        assert found.exact
+        assert found.smallest_p == pytest.approx(2 / 70)
+
+    def test_p_is_even_where_there_is_nothing(self):
+        rng = np.random.default_rng(0)
+        y = np.tile([0, 1], 12)
+        p = [
+            permutation_test(LogisticRegression(), rng.normal(size=(24, 10)), y,
+                             n_permutations=99, random_state=k).p_value
+            for k in range(150)
+        ]  # fmt: skip
+        assert kstest(p, "uniform").pvalue > 0.01
+        assert np.mean(np.array(p) <= 0.05) <= 0.1

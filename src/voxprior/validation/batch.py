@@ -46,6 +46,8 @@ from voxprior.validation.refit import Design, sign_of
 from voxprior.validation.ridge import EvidenceRidge
 from voxprior.validation.run import run_tasks
 
+# Relabellings of a task where labels decide the folds: nothing is shared, and the bar moves.
+FEW_LABELS = 8
 TESTS = ("auto", "batch", "fast", "refit")
 CLASS_SCORES = ("margin", "accuracy", "balanced_accuracy", "auc")
 NUMBER_SCORES = ("r2", "mae")
@@ -155,17 +157,25 @@ class Batch(NamedTuple):
 
 
 def batch_ranks(
-    codes: Sequence[np.ndarray], folds: Sequence, design: Design, test: str, scores: tuple, options
+    codes: Sequence[np.ndarray],
+    folds: Sequence | None,
+    design: Design,
+    test: str,
+    scores: tuple,
+    options,
 ) -> tuple[np.ndarray, bool]:
-    """Scores (m, number of scores) of all relabellings, large is good, and whether it is all."""
+    """Scores (m, number of scores) of all relabellings, large is good, and whether it is all.
+
+    Without folds, labels decide them.
+    """
     decoder = batch_decoder(test, design.estimator)
     views = None
-    if folds_without_labels(folds, design.X, design.groups, design.cv, design.estimator):
+    if folds is not None:
         views = fold_views(decoder, folds, design)
         design = design._replace(X=None)  # not sent to workers, who do not need the voxels
     elif not isinstance(design.estimator, Pipeline):
         design = design._replace(prepared=_prepare(decoder, design, design.X))
-    size = decoder.labels_at_once
+    size = labels_at_once(test, design.estimator, folds is not None)
     blocks = [np.stack(codes[start : start + size]) for start in range(0, len(codes), size)]
     found: dict[int, list] = {}
     outcome = run_tasks(
@@ -185,6 +195,11 @@ def batch_ranks(
 def batch_decoder(test: str, estimator: Any) -> Any:
     """What fits many labellings: a copy of the model, or the ridge that stands in for it."""
     return clone(last_step(estimator)) if test == "batch" else EvidenceRidge()
+
+
+def labels_at_once(test: str, estimator: Any, fixed: bool) -> int:
+    """Relabellings of one task: a block, or a few where each has folds of its own."""
+    return batch_decoder(test, estimator).labels_at_once if fixed else FEW_LABELS
 
 
 def fold_views(decoder: Any, folds: Sequence, design: Design) -> list[View]:

@@ -47,7 +47,13 @@ import numpy as np
 from voxprior.blocks import blocked
 from voxprior.errors import InputError, option
 from voxprior.validation.audit import Finding
-from voxprior.validation.batch import batch_decoder, batch_ranks, choose_test
+from voxprior.validation.batch import (
+    batch_decoder,
+    batch_ranks,
+    choose_test,
+    folds_without_labels,
+    labels_at_once,
+)
 from voxprior.validation.folds import (
     audit_once,
     check_data,
@@ -63,6 +69,7 @@ from voxprior.validation.relabel import (
     every_relabelling,
     random_relabellings,
     relabelling,
+    within_folds,
 )
 
 WORDS = {"margin": "mean held-out margin", "auc": "area under ROC", "r2": "R²"}
@@ -251,6 +258,11 @@ def permutation_test(
     known |= {"findings": findings, "looked": looked, "allow": allow}
     found = audit_once(audited, estimator, X, y, groups, folds, **known)
     structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
+    fixed = test == "refit" or folds_without_labels(folds, X, groups, cv, estimator)
+    if not fixed and scheme == "auto" and structure.scheme == "free" and blocks is None:
+        inside = within_folds(y, folds, symmetric=bool(len(classes)))
+        if inside is not None and _floor(inside) <= 1 / (n_permutations + 1):
+            structure, cv, fixed = inside, folds, True
     estimator, said = settle_search(estimator, X, y, groups, hyperparameters)
     codes, exact = _draw(structure, n_permutations, random_state)
     scores = _scores(test, score, reported or _default_score(y, classes), classes)
@@ -260,18 +272,19 @@ def permutation_test(
     if folder is not None:
         kept = {"test": test, "scores": scores}
         if test != "refit":  # what is kept are blocks of so many
-            kept["labels_at_once"] = batch_decoder(test, estimator).labels_at_once
+            kept["labels_at_once"] = labels_at_once(test, estimator, fixed)
         options["store"] = score_store(folder, codes, y, folds, design, random_state, kept)
     if test == "refit":
         ranks, complete = refit_ranks(codes, design, scores[0], stop_after, options)
         p, used, stopped = p_value(ranks[0], ranks[1:], stop_after, len(codes) - 1)
         words: dict[str, Any] = {"decoder": type(last_step(estimator)).__name__}
     else:
-        ranks, complete = batch_ranks(codes, folds, design, test, scores, options)
+        held = folds if fixed else None
+        ranks, complete = batch_ranks(codes, held, design, test, scores, options)
         p, used, stopped = _p_in_batch(ranks, scores, scores[0])
         words = _stand_in(test, estimator, scores, ranks)
     _refuse_undefined(ranks[0, 0], scores[0])
-    smallest = max(1 / len(codes), structure.n_symmetric / structure.n_distinct)
+    smallest = max(1 / len(codes), _floor(structure))
     sign = sign_of(scores[0])
     return PermutationResult(
         scores[0],
@@ -289,6 +302,11 @@ def permutation_test(
         test=test,
         **words,
     )
+
+
+def _floor(structure: Relabelling) -> float:
+    """The smallest p that the design allows, (2) of `relabel`."""
+    return structure.n_symmetric / structure.n_distinct
 
 
 def _default_score(y, classes) -> str:

@@ -5,10 +5,13 @@ carry one label together (volumes of one stimulus block); *groups* are runs or s
 
 * **free**, no groups: block labels are exchanged among all blocks;
 * **within**, groups hold several labels (conditions in runs): exchanged inside each group;
-* **whole**, every group holds one label (a subject's diagnosis): exchanged among groups.
+* **whole**, every group holds one label (a subject's diagnosis): exchanged among groups;
+* **folds**, no groups, and labels decide the folds (stratified ones): exchanged inside each fold.
+  Where labels say nothing, scans are exchangeable with labels and folds held, so those of a fold
+  among themselves are too: the folds stay, and what they learn of the scans is learned once.
 
-Labels move inside *strata* (everything; a group each; everything) of *units* (blocks; blocks;
-groups). With m_sc units of label c in stratum s there are
+Labels move inside *strata* (everything; a group each; everything; a fold each) of *units* (blocks;
+blocks; groups; scans). With m_sc units of label c in stratum s there are
 
     N = Π_s (m_s! / Π_c m_sc!)                                                             (1)
 
@@ -41,12 +44,13 @@ WORDS = {
     "within": "labels exchanged among {unit} within each group",
     "whole": "labels exchanged among whole groups",
 }
+FOLDS = "labels exchanged among scans within each fold"
 
 
 class Relabelling(NamedTuple):
     """How labels may be exchanged."""
 
-    scheme: str  # "free", "within" or "whole"
+    scheme: str  # "free", "within", "whole" or "folds"
     statement: str  # the scheme in words
     unit: np.ndarray  # (n,) unit of each scan
     code: np.ndarray  # (U,) label of each unit
@@ -108,6 +112,24 @@ def relabelling(y, groups=None, blocks=None, *, scheme="auto", symmetric=True) -
         prod(arrangements(row) for row in table),
         renamings(table) if symmetric else 1,
     )
+
+
+def within_folds(y, folds, *, symmetric=True) -> Relabelling | None:
+    """Exchange labels inside the test sets of folds; None where these do not part the scans.
+
+    >>> halves = [(np.array([2, 3]), np.array([0, 1])), (np.array([0, 1]), np.array([2, 3]))]
+    >>> within_folds(["a", "b", "a", "b"], halves).n_distinct
+    4
+    """
+    fold = np.full(len(y), -1)
+    for number, (train, test) in enumerate(folds):
+        if np.any(fold[test] >= 0) or len(train) + len(test) != len(y):
+            return None
+        fold[test] = number
+    if np.any(fold < 0):
+        return None
+    found = relabelling(y, fold, scheme="within", symmetric=symmetric)
+    return found._replace(scheme="folds", statement=FOLDS)
 
 
 def _blocks(code, group, blocks) -> np.ndarray:
