@@ -144,12 +144,12 @@ def decoded(folder: Path, n: int, model: str, source: str | None) -> tuple[dict,
 
 def started(folder: Path, n: int, source: str | None) -> dict[str, np.ndarray]:
     """Times from the end of imports to the first fold on a packed study."""
-    store = folder / f"packed-{n}.zarr"
+    store = folder / f"packed-{n}-by-{'this' if source is None else 'other'}.zarr"
     maps = [str(path) for path in sorted((folder / "maps").iterdir())[:n]]
     about = ["--mask", str(folder / "mask.nii.gz"), "--labels", str(folder / "table.tsv")]
     if not store.exists():
         command = ["pack", *maps, *about, "--label", "group", "--unmatched", "drop"]
-        child(PHASES, [*command, "--out", str(store)], None)
+        child(PHASES, [*command, "--out", str(store)], source)
     with TemporaryDirectory() as out:
         return child(START, ["decode", str(store), "--model", "gp", "--out", f"{out}/out"], source)
 

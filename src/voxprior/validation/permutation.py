@@ -270,7 +270,7 @@ def permutation_test(
     design = Design(structure, np.unique(y), estimator, X, groups, cv, classes, prepared)
     options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
     if folder is not None:
-        kept = {"test": test, "scores": scores}
+        kept: dict[str, Any] = {"test": test, "scores": scores}
         if test != "refit":  # what is kept are blocks of so many
             kept["labels_at_once"] = labels_at_once(test, estimator, fixed)
         options["store"] = score_store(folder, codes, y, folds, design, random_state, kept)
