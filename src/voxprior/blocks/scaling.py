@@ -115,7 +115,7 @@ class VoxelScaler(StandardScaler):
         )
 
     def _scaled_copy(self, X: NDArray) -> NDArray | None:
-        """The bits of scikit-learn, block by block; None of scans with NaN or infinite values."""
+        """What scikit-learn makes of them, block by block; None of NaN or infinite values."""
         found = np.empty_like(X)
 
         def scale(block: slice) -> bool:
