@@ -25,6 +25,11 @@ def test_scores_are_those_of_the_result(result):
     assert [rows[key]["better"] for key in ("accuracy", "log_loss")] == ["higher", "lower"]
 
 
+def test_the_share_inside_intervals_is_good_near_what_was_asked_for():
+    inside = Interval("interval_coverage", 0.97, 0.9, 1.0, 0.95, "group bootstrap", "")
+    assert Score("interval_coverage", inside, None).row()["better"] == "near 0.9"
+
+
 def test_a_score_without_interval_says_why():
     none = Interval("accuracy", 0.75, np.nan, np.nan, 0.95, "none", "too few groups")
     row = Score("accuracy", none, None).row()

@@ -8,6 +8,7 @@ import numpy as np
 
 from voxprior.validation import Result, chance_level, interval
 from voxprior.validation.intervals import Interval
+from voxprior.validation.scores import INTERVAL_LEVEL
 
 NAMES = {
     "r2": "R²",
@@ -68,12 +69,19 @@ class Score(NamedTuple):
         by_scans = self.interval.method == "group bootstrap" and not self.grouped
         return "bootstrap of scans" if by_scans else self.interval.method
 
+    @property
+    def better(self) -> str:
+        """Which values are good ones; of a share inside intervals, that which was asked for."""
+        if self.key == "interval_coverage":
+            return f"near {INTERVAL_LEVEL:g}"
+        return "lower" if self.key in SMALL_IS_GOOD else "higher"
+
     def row(self) -> dict[str, Any]:
         """Say it as a row of the page's table."""
         return {
             "key": self.key,
             "name": self.name,
-            "better": "lower" if self.key in SMALL_IS_GOOD else "higher",
+            "better": self.better,
             "mean": self.value,
             "interval": self.range,
             "method": self.how,
