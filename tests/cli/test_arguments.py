@@ -1,12 +1,13 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from voxprior.cli.arguments import ManyValues, names, with_groups
+from voxprior.cli.arguments import ManyValues, names, parameters, with_groups
 
 
 @dataclass
@@ -68,3 +69,35 @@ def test_a_file_with_a_comma_stays_whole(tmp_path):
 @given(st.lists(st.text("abc", min_size=1), min_size=1))
 def test_commas_and_repeats_are_the_same(words):
     assert names([",".join(words)]) == names(words) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.json", '{"radius": 1, "radius": 2}'),
+        ("c.json", '{"a": {"b": 1, "b": 2}}'),
+        ("c.json", "[" * 100_000),
+        ("c.json", "[1]"),
+        ("c.toml", "radius = 1\nradius = 2"),
+        ("c.toml", "a = " + "[" * 100_000),
+    ],
+)
+def test_config_that_contradicts_itself_or_has_no_end_is_refused(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ValueError, match=name):
+        parameters(path)
+
+
+def test_set_changes_the_config_but_not_itself(tmp_path):
+    path = tmp_path / "c.json"
+    path.write_text('{"radius": 1, "radius": 1, "scale": 2}')
+    assert parameters(path, ["radius=3", "radius=3"]) == {"radius": 3, "scale": 2}
+    for other in ("2", "1.0", "True", "'1'"):
+        with pytest.raises(ValueError, match="--set gives radius twice"):
+            parameters(path, ["radius=1", f"radius={other}"])
+
+
+def test_a_value_nested_without_end_stays_text():
+    deep = "[" * 10_000 + "]" * 10_000
+    assert parameters(None, [f"a={deep}"]) == {"a": deep}

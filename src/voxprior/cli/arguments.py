@@ -20,6 +20,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 import typer.core
 
+from voxprior.documents import read_json, read_toml
+from voxprior.errors import InputError
+
 
 def with_groups(command: Callable) -> Callable:
     """Give a command that takes dataclasses one option for each of their fields.
@@ -161,34 +164,34 @@ def parameters(config: Path | None, changes: list[str] | None = None) -> dict[st
     {'radius': 2.5, 'variances': 'median'}
     """
     found = {} if config is None else _read(config)
+    changed: dict[str, Any] = {}
     for change in changes or []:
         name, equals, value = change.partition("=")
         if not equals or not name.isidentifier():
             raise ValueError(
                 f"--set takes name=value, for instance --set radius=2. Got '{change}'."
             )
-        found[name] = _literal(value)
-    return found
+        wanted = _literal(value)
+        if name in changed and repr(changed[name]) != repr(wanted):
+            raise InputError(
+                f"--set gives {name} twice, with different values: {changed[name]!r} and "
+                f"{wanted!r}",
+                remedy="Give it once",
+            )
+        changed[name] = wanted
+    return found | changed
 
 
 def _literal(text: str) -> Any:
     try:
         return literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import json
-    import tomllib
-
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such config file.")
-    try:
-        text = path.read_text(encoding="utf-8")
-        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:  # of both formats, and of a text that is not UTF-8
-        raise ValueError(f"{path}: is neither JSON (.json) nor TOML: {error}.") from error
+    what = "config file"
+    found = read_json(path, what) if path.suffix == ".json" else read_toml(path, what)
     if not isinstance(found, dict):
         raise ValueError(f"{path}: a table of parameters was expected. Got {type(found).__name__}.")
     return found
