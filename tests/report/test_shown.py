@@ -6,7 +6,8 @@ import pytest
 from voxprior import VoxelSpace
 from voxprior.mapping import Atlas
 from voxprior.report import viewers
-from voxprior.report.anatomy import grid_name, ground_of, told_by_names
+from voxprior.images.template import grid_name, told_by_names
+from voxprior.report.anatomy import ground_of
 from voxprior.report.colors import colors_of, opacity
 from voxprior.report.maps import common_slices, millimeters
 from voxprior.report.peaks import find_peaks, peak_table

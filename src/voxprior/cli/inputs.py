@@ -21,7 +21,7 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     from voxprior.images import load_maps
 
     if is_packed(scans.images):
-        return _only(read_packed(scans, preparation), names(trials.conditions))
+        return _shown(_only(read_packed(scans, preparation), names(trials.conditions)))
     _check_one_source(scans)
     images = map_files(scans)
     if scans.labels is None:
@@ -35,6 +35,13 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
         data = _only(data, names(trials.conditions))
     if data.dropped:
         say(f"warning: {len(data.dropped)} left out, the first: {data.dropped[0]}")
+    return _shown(data)
+
+
+def _shown(data: Dataset) -> Dataset:
+    """Say which voxels take part."""
+    if data.images is not None:
+        say(f"mask: {data.images.mask_words}")
     return data
 
 

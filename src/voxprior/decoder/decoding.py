@@ -273,6 +273,9 @@ def choices(data: Dataset, cv: Any, result: Result) -> list[str]:
         grouped = data.groups is not None
         why = "the scans have groups" if grouped else "the scans have no groups"
         found.append(f"Split: {result.settings.get('split', 'automatic')}, because {why}.")
+    images = data.images
+    if images is not None and images.mask_source.startswith("computed"):
+        found.append(f"Mask: {images.mask_words}.")
     return found + [str(sentence) for sentence in getattr(data, "decisions", ())]
 
 

@@ -60,7 +60,10 @@ class Experiment:
     def evaluate(self, estimator: Any) -> Result:
         """Test a model on held-out scans."""
         model, X = prepared(estimator, self.data)
-        return cross_validate(model, X, self.data.y, self.data.groups, self.cv, **self._options())
+        result = cross_validate(model, X, self.data.y, self.data.groups, self.cv, **self._options())
+        images = self.data.images
+        told = {} if images is None else {"mask": images.mask_words}
+        return replace(result, settings=result.settings | told)
 
     def permutation_test(
         self, estimator: Any, result: Result | None, **options: Any

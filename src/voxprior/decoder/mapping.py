@@ -106,7 +106,7 @@ class Mapped:
         done = {
             "scans": data.n_samples,
             "groups": None if data.groups is None else len(np.unique(data.groups)),
-            "voxels": data.space.n_voxels,
+            "mask": cleaning.mask_words,
             "smoothing": f"{cleaning.smoothing_fwhm:g} mm FWHM"
             if cleaning.smoothing_fwhm
             else None,

@@ -29,9 +29,10 @@ import numpy as np
 
 from voxprior.blocks import BlockedScans, voxel_blocks
 from voxprior.errors import InputError, InputWarning, option
+from voxprior.space import VoxelSpace
 
 __all__ = ["FEWEST_VOXELS", "NotFiniteError", "check_finite", "listed", "refuse_most"]
-__all__ += ["repetition_findings", "scan_findings", "scan_scale", "volume_names"]
+__all__ += ["mask_findings", "repetition_findings", "scan_findings", "scan_scale", "volume_names"]
 __all__ += ["scan_scales", "warn_constant_voxels", "warn_of_constant"]
 
 # Fewer numbers are not an image, and may be equal or constant by chance.
@@ -42,6 +43,8 @@ FAR_IN_DEVIATIONS = 5 * 1.4826
 NAMED = 3
 # Repetition times are rounded in headers.
 SAME_TIME = 1e-3
+# Litres; with all fluid inside the skull.
+LARGEST_BRAIN = 2.2
 # More than this share of the voxels is not a rim.
 MOST = 0.5
 
@@ -171,6 +174,26 @@ def repetition_findings(times: Sequence[float | None], names: Sequence[str]) -> 
             "or say how many seconds are between volumes where the headers are wrong.",
         )
     ]
+
+
+def mask_findings(space: VoxelSpace) -> Found:
+    """Find a mask that is larger than any human brain: air and skull take part.
+
+    >>> everywhere = VoxelSpace.grid((91, 109, 91), np.diag([2.0, 2.0, 2.0, 1.0]))
+    >>> mask_findings(everywhere)[0][0]
+    'mask-size'
+    """
+    if space.kind != "volume" or space.affine is None:
+        return []
+    litres = space.n_voxels * abs(np.linalg.det(np.asarray(space.affine)[:3, :3])) / 1e6
+    if litres <= LARGEST_BRAIN:
+        return []
+    message = (
+        f"The mask holds {space.n_voxels:,} voxels, {litres:.1f} litres; a human brain has 1 to "
+        f"{LARGEST_BRAIN:g}, so air or skull take part in the decoding. Give the image of a brain "
+        f"mask as {option('mask')}."
+    )
+    return [("mask-size", message)]
 
 
 def warn_of_constant(findings: Iterable[tuple[str, str]]) -> None:

@@ -67,12 +67,13 @@ def fit_image_space(
     ----------
     images : path, glob, image, SurfaceImage, dict of GIFTI hemispheres, or list of these
         All 3-D (one map per sample), or all 4-D (runs, or beta series).
-    mask : None, "epi", "background", "data", path, image, boolean array, nilearn masker, or list
+    mask : None, "auto", "epi", "background", "data", path, image, boolean array, masker, or list
         A list of run masks is intersected. None computes one: nilearn's EPI mask inside every run;
-        for maps and surfaces, all voxels that are finite everywhere and not constant. From a mask
-        that is given, `load_maps` and `load_runs` drop the voxels that are NaN or infinite in some
-        scan, see `voxprior.images.findings`. A masker lends its mask and its smoothing, detrending,
-        filters and `t_r` where these are not given here.
+        for maps and surfaces "auto", all voxels that are finite everywhere and not constant
+        ("data"), and for volumes in MNI space those in the brain of the template where they cover
+        far more. From a mask that is given, `load_maps` and `load_runs` drop the voxels that are
+        NaN or infinite in some scan, see `voxprior.images.findings`. A masker lends its mask and
+        its smoothing, detrending, filters and `t_r` where these are not given here.
     mesh : optional
         Mesh of GIFTI files: PolyMesh, dict of files, or a template name such as "fsaverage5".
     smoothing_fwhm : float, optional
@@ -125,6 +126,7 @@ def fit_image_space(
         found.notes,
         found.lost,
         scale="none" if scale == "auto" else scale,
+        mask_source=found.source,
     )
     _check_places(fitted, sources)
     return fitted

@@ -72,6 +72,8 @@ class ImageSpace:
         Voxels left out of the mask because they are NaN or infinite in some scan.
     scale : {"global", "none"}
         Whether every image is divided by its mean inside the mask.
+    mask_source : str
+        Where the mask comes from: the name of a file, or how it was computed.
     center : ndarray of shape (V,) or None
         Mean of the training maps, for new ones without a group, where they are centred by group.
 
@@ -100,6 +102,7 @@ class ImageSpace:
     voxels_dropped: int = 0
     scale: str = "none"
     center: np.ndarray | None = None
+    mask_source: str = ""
 
     def __post_init__(self) -> None:
         _check_smoothing(self.smoothing_fwhm, self.space, self.parts)
@@ -267,6 +270,13 @@ class ImageSpace:
         return X
 
     @property
+    def mask_words(self) -> str:
+        """How many voxels the mask has, and where it comes from."""
+        what = "voxels" if self.parts is None else "vertices"
+        source = f" ({self.mask_source})" if self.mask_source else ""
+        return f"{self.space.n_voxels:,} {what}{source}"
+
+    @property
     def by_run(self) -> bool:
         """Whether 4-D images are cleaned or standardised run by run."""
         return self.standardize in ("run", "baseline") or self.cleaning.needed
@@ -360,6 +370,7 @@ class ImageSpace:
             "voxels_dropped": self.voxels_dropped,
             "scale": self.scale,
             "center": self.center,
+            "mask_source": self.mask_source,
         }
 
     @classmethod
@@ -382,6 +393,7 @@ class ImageSpace:
             saved.get("voxels_dropped", 0),
             saved["scale"],
             saved["center"],
+            saved.get("mask_source", ""),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -26,6 +26,7 @@ import numpy as np
 from voxprior.errors import InputError, option
 from voxprior.images.dataset import Dataset
 from voxprior.images.findings import (
+    mask_findings,
     scan_findings,
     scan_scale,
     scan_scales,
@@ -136,7 +137,8 @@ def load_maps(
         standardize=read.images.standardize,
         dropped=found.maps.dropped,
         notes=(*read.images.notes, *found.said),
-        findings=read.findings,
+        findings=(*read.findings, *mask_findings(read.images.space)),
+        looked=("mask-size",),
         decisions=(*found.decided, *read.decisions),
         columns=found.maps.columns,
     )
@@ -153,7 +155,7 @@ class ReadMaps(NamedTuple):
 
 def _read_to_learn(found: FoundLabels, settings: dict[str, Any]) -> ReadMaps:
     """Read maps to learn from: find the mask, then what else is done to every map."""
-    given = {"mask": "data"} if settings.get("mask") is None else {}  # betas are not an EPI run
+    given = {"mask": "auto"} if settings.get("mask") is None else {}  # betas are not an EPI run
     if settings.get("standardize", "auto") == "auto" and found.maps.groups is not None:
         given["standardize"] = "train"  # volumes whose groups are given are maps, not a run
     images, sources = fit_image_space(found.maps.sources, **settings | given), found.maps.sources
@@ -342,7 +344,11 @@ def load_differences(
         standardize=images.standardize,
         dropped=found.dropped,
         notes=(*images.notes, state, *said),
-        findings=tuple(scan_findings(scales, [source.name for source in everything])),
+        findings=(
+            *scan_findings(scales, [source.name for source in everything]),
+            *mask_findings(images.space),
+        ),
+        looked=("mask-size",),
         columns=found.columns,
     )
 

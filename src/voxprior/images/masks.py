@@ -2,19 +2,21 @@
 
 A computed mask keeps the voxels that can tell anything: finite in every image and not constant,
 over the volumes of each run or over the maps of a study. For runs it lies inside nilearn's EPI
-mask of every run. Voxels that the scans have but for some NaN are counted, see `findings`.
+mask of every run; for maps in MNI space it lies inside the brain of the template where it would
+cover far more. Voxels that the scans have but for some NaN are counted, see `findings`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from voxprior.errors import InputError, InputTypeError, option
-from voxprior.images import surfaces, volumes
+from voxprior.images import surfaces, template, volumes
 from voxprior.images.findings import refuse_most
 from voxprior.images.sources import Source, array_of, find_sources, n_volumes
 from voxprior.images.surfaces import is_surface
@@ -22,19 +24,27 @@ from voxprior.space import VoxelSpace
 
 __all__ = ["STRATEGIES", "FoundMask", "build_masker", "check_mask", "find_mask", "is_masker"]
 
-STRATEGIES = ("epi", "background", "data")
+VARYING = "computed: voxels that are finite in every scan and vary"
+# What nilearn computes for each image, of which the voxels that vary everywhere are kept.
+COMPUTED_BY_NILEARN = {
+    "epi": "computed: voxels that vary inside nilearn's EPI mask of every image",
+    "background": "computed: voxels that vary inside nilearn's background mask of every image",
+}
+STRATEGIES = ("auto", "epi", "background", "data")
 
 
 class FoundMask(NamedTuple):
     """The space of a mask, hemispheres of a surface (None for volumes), and notes for the user.
 
-    `lost` counts voxels left out because they are NaN or infinite in some scan.
+    `lost` counts voxels left out because they are NaN or infinite in some scan; `source` says
+    where the mask comes from.
     """
 
     space: VoxelSpace
     parts: surfaces.Parts | None
     notes: tuple[str, ...] = ()
     lost: int = 0
+    source: str = ""
 
 
 def is_masker(mask: Any) -> bool:
@@ -59,8 +69,10 @@ def find_mask(
 
     Parameters
     ----------
-    mask : None, "epi", "background", "data", path, image, boolean array, masker or list
-        A list of masks is intersected. None is "epi" for 4-D runs, "data" for maps and surfaces.
+    mask : None, "auto", "epi", "background", "data", path, image, boolean array, masker or list
+        A list of masks is intersected. None is "epi" for 4-D runs, "auto" for maps and surfaces:
+        "data", inside the brain of the template for volumes in MNI space where "data" covers far
+        more than it.
     sources : list of Source
     mesh : optional
         Mesh of GIFTI masks.
@@ -73,7 +85,7 @@ def find_mask(
         mask = mask.mask_img if fitted is None else fitted
     first = sources[0].load()
     if mask is None:
-        mask = "epi" if n_volumes(first) > 1 and not is_surface(first) else "data"
+        mask = "epi" if n_volumes(first) > 1 and not is_surface(first) else "auto"
     if isinstance(mask, str) and mask in STRATEGIES:
         return _computed(mask, sources, resample)
     if isinstance(mask, np.ndarray):
@@ -110,7 +122,12 @@ def _given(masks: list[Source]) -> FoundMask:
             raise InputError(f"{name}: its mesh is not that of {reference_name}")
         inside &= other
     what = reference_name if len(masks) == 1 else f"the intersection of {len(masks)} masks"
-    return _on(reference, inside, what)
+    return _on(reference, inside, what, _file_name(what))
+
+
+def _file_name(what: str) -> str:
+    """Name a mask as a reader of the report knows it: by its file, not by folders of a machine."""
+    return Path(what).name if Path(what).exists() else what
 
 
 def _binary(image: Any, name: str) -> np.ndarray:
@@ -135,11 +152,11 @@ def _from_array(mask: np.ndarray, image: Any, name: str) -> FoundMask:
             f"An array as {option('mask')} must be boolean and of the shape of {name}, {shape}",
             got=f"type {mask.dtype} and shape {mask.shape}",
         )
-    return _on(image, mask, "the mask array")
+    return _on(image, mask, "the mask array", "an array that was given")
 
 
-def _on(image: Any, inside: np.ndarray, what: str) -> FoundMask:
-    """Put a boolean array on the grid or mesh of an image."""
+def _on(image: Any, inside: np.ndarray, what: str, source: str) -> FoundMask:
+    """Put a boolean array on the grid or mesh of an image; `what` is for the error."""
     if not inside.any():
         raise InputError(
             f"The mask is empty: no voxel is inside {what}",
@@ -148,8 +165,10 @@ def _on(image: Any, inside: np.ndarray, what: str) -> FoundMask:
         )
     if is_surface(image):
         coordinates, faces, parts = surfaces.mesh_of(image)
-        return FoundMask(VoxelSpace.from_mesh(coordinates, faces).take(inside), parts)
-    return FoundMask(VoxelSpace.from_mask(inside, np.asarray(image.affine, float)), None)
+        space = VoxelSpace.from_mesh(coordinates, faces).take(inside)
+        return FoundMask(space, parts, source=source)
+    space = VoxelSpace.from_mask(inside, np.asarray(image.affine, float))
+    return FoundMask(space, None, source=source)
 
 
 # ------------------------------------------------------------------------- computed masks
@@ -157,7 +176,7 @@ def _on(image: Any, inside: np.ndarray, what: str) -> FoundMask:
 
 def _computed(strategy: str, sources: list[Source], resample: bool) -> FoundMask:
     reference = sources[0].load()
-    if strategy != "data" and is_surface(reference):
+    if strategy in COMPUTED_BY_NILEARN and is_surface(reference):
         raise InputError(
             f"{option('mask', strategy)} is for volumes",
             remedy=f"Surfaces take {option('mask', 'data')}, or a mask on their mesh",
@@ -172,8 +191,23 @@ def _computed(strategy: str, sources: list[Source], resample: bool) -> FoundMask
     refuse_most(lost, flags.varying, finite_parts)
     what = f"the mask computed ('{strategy}') from {sources[0].name}"
     what += f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    found = _on(reference, flags.finite & flags.varying & flags.wanted, what)
+    inside = flags.finite & flags.varying & flags.wanted
+    found = _on(reference, inside, what, COMPUTED_BY_NILEARN.get(strategy, VARYING))
+    if strategy == "auto" and found.parts is None:
+        found = _inside_the_brain(found, [source.name for source in sources])
     return found._replace(notes=tuple(_left_out(strategy, flags)), lost=int(lost.sum()))
+
+
+def _inside_the_brain(found: FoundMask, names: list[str]) -> FoundMask:
+    """Keep the voxels in the brain of the template where the mask covers far more than it."""
+    brain = template.covers_far_more(found.space, names)
+    if brain is None:
+        return found
+    source = (
+        f"{VARYING}, and lie in {template.BRAIN}: the {found.space.n_voxels:,} voxels that vary "
+        "cover far more"
+    )
+    return found._replace(space=found.space.take(brain), source=source)
 
 
 class VoxelFlags(NamedTuple):
@@ -185,13 +219,13 @@ class VoxelFlags(NamedTuple):
 
 
 def _left_out(strategy: str, flags: VoxelFlags) -> Iterator[str]:
-    """Say how many voxels a computed mask left out; for 'data' not the background, all of it."""
+    """Say how many voxels a computed mask left out; of the background only what nilearn kept."""
     lost = int((flags.varying & ~flags.finite).sum())
     still = int((flags.wanted & flags.finite & ~flags.varying).sum())
     start = "voxels were left out of the computed mask"
     if lost:
         yield f"{lost} {start}: NaN or infinite in some scan"
-    if still and strategy != "data":
+    if still and strategy in COMPUTED_BY_NILEARN:
         yield f"{still} {start}: constant in some run"
 
 
@@ -212,7 +246,7 @@ def _voxel_flags(
             low, high, finite = np.fmin(low, floor), np.fmax(high, ceiling), finite & here
         if data.shape[-1] > 1:
             varying = varying & ~(floor == ceiling)
-        if strategy != "data":
+        if strategy in COMPUTED_BY_NILEARN:
             wanted = wanted & _nilearn_mask(strategy, image, data)
     several = len(sources) > 1 or n_volumes(reference) > 1
     told = (low < high) if several else (low != 0) & ~np.isnan(low)

@@ -92,7 +92,7 @@ def pack_maps(
     """
     zarr_package()  # what is missing is told before anything is read
     out = _free_name(Path(out))
-    settings = {"standardize": "none", "scale": "none", "mask": "data"} | {
+    settings = {"standardize": "none", "scale": "none", "mask": "auto"} | {
         name: value for name, value in settings.items() if value is not None
     }
     check_fitting(None, settings)

@@ -12,7 +12,12 @@ import numpy as np
 from voxprior.errors import InputError, option
 from voxprior.images.confounds import check_strategy, confounds_of
 from voxprior.images.dataset import Dataset
-from voxprior.images.findings import listed, repetition_findings, warn_of_constant
+from voxprior.images.findings import (
+    listed,
+    mask_findings,
+    repetition_findings,
+    warn_of_constant,
+)
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace, not_a_run
 from voxprior.images.sources import Source, find_sources, n_volumes, stem
@@ -150,8 +155,12 @@ def load_runs(
     if fixed:
         warn_of_constant(data.findings)  # of new scans, which no audit looks at
     timed = images.cleaning.t_r is None and all(timing.t_r for timing in timings)
-    looked = ("repetition-time",) * timed + ("repeated-events",) * (events is not None)
-    findings = (*_findings(timings, sources, plan), *data.findings)
+    looked = ("mask-size",) + ("repetition-time",) * timed + ("repeated-events",) * (events is not None)
+    findings = (
+        *_findings(timings, sources, plan),
+        *data.findings,
+        *mask_findings(images.space),
+    )
     return replace(data, findings=findings, looked=looked)
 
 

@@ -147,6 +147,7 @@ def _preprocessing(images: ImageSpace, model: Any) -> dict[str, Any]:
     ]
     return {
         "voxels": _place(images.space),
+        "mask": images.mask_source or None,
         "smoothing": f"{images.smoothing_fwhm:g} mm FWHM" if images.smoothing_fwhm else "none",
         "temporal cleaning": ", ".join(steps) or "none",
         "scaling": "every image by its mean inside the mask" if images.scale == "global" else None,

@@ -150,6 +150,7 @@ def _data(data: Mapping[str, Any]) -> str:
 # What a methods section says of a step, where it was done and where it was not.
 STEPS = {
     "voxels": ("The voxels analysed were {}.", ""),
+    "mask": ("The mask was {}.", ""),
     "scaling": ("Images were scaled: {}.", ""),
     "smoothing": ("Images were smoothed ({}).", "No spatial smoothing was applied."),
     "temporal cleaning": ("Runs were cleaned by {}.", "No temporal filter was applied."),

@@ -12,6 +12,7 @@
 | scan-scale | error | the root mean square of a scan is 100 times off, or more |
 | repetition-time | error | a run has other seconds between volumes than most |
 | repeated-events | error | an event lies upon another of its label: volumes count as two trials |
+| mask-size | warning | the mask of a volume is larger than any human brain |
 | identifier-covariate | error | a covariate in words has another level for every scan |
 | groups-ignored | warning | a search or calibration inside the estimator splits without groups |
 | fitted-outside | warning | scaling or a frozen step has seen the test scans |
@@ -83,6 +84,7 @@ SEVERITY = {
     "column-straddles": "warning",
     "labels-confounded": "warning",
     "leave-one-out": "warning",
+    "mask-size": "warning",
     "probability-scale": "warning",
 }
 
@@ -120,6 +122,7 @@ CHECKS: dict[str, Callable[[AuditedScans], Answer]] = {
 OF_READERS = {
     "repetition-time": "repetition times were not read from files",
     "repeated-events": "no events tables were read",
+    "mask-size": "the scans were not read from images",
 }
 
 
