@@ -62,7 +62,9 @@ def test_all_that_varies_is_kept_otherwise(given):
     data = load_maps(**given, y=LABELS)
     varies = np.ptp([image.get_fdata() for image in given["maps"]], axis=0) > 0
     assert np.array_equal(data.space.mask, varies)
-    assert data.images.mask_words.endswith("(computed: voxels that are finite in every scan and vary)")
+    assert data.images.mask_words.endswith(
+        "(computed: voxels that are finite in every scan and vary)"
+    )
 
 
 def test_a_brain_that_lies_elsewhere_on_the_grid_is_not_cut():

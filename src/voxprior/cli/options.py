@@ -33,7 +33,11 @@ class Scans:
     images: ImageFiles
     mask: Annotated[
         str | None,
-        _option(PREPARING, "Mask image, or how to compute one: epi, background, data."),
+        _option(
+            PREPARING,
+            "Mask image, or how to compute one: epi (nilearn's; the default for runs), background, "
+            "data (all that varies), auto (data, but the brain alone in MNI space; for maps).",
+        ),
     ] = None
     surface: Annotated[
         list[str] | None,

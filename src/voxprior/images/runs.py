@@ -155,7 +155,9 @@ def load_runs(
     if fixed:
         warn_of_constant(data.findings)  # of new scans, which no audit looks at
     timed = images.cleaning.t_r is None and all(timing.t_r for timing in timings)
-    looked = ("mask-size",) + ("repetition-time",) * timed + ("repeated-events",) * (events is not None)
+    looked = (
+        ("mask-size",) + ("repetition-time",) * timed + ("repeated-events",) * (events is not None)
+    )
     findings = (
         *_findings(timings, sources, plan),
         *data.findings,
