@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from voxprior import VoxelSpace
+from voxprior.images.template import grid_name, told_by_names
 from voxprior.mapping import Atlas
 from voxprior.report import viewers
-from voxprior.images.template import grid_name, told_by_names
 from voxprior.report.anatomy import ground_of
 from voxprior.report.colors import colors_of, opacity
 from voxprior.report.maps import common_slices, millimeters

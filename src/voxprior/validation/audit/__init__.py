@@ -12,8 +12,8 @@
 | scan-scale | error | the root mean square of a scan is 100 times off, or more |
 | repetition-time | error | a run has other seconds between volumes than most |
 | repeated-events | error | an event lies upon another of its label: volumes count as two trials |
-| mask-size | warning | the mask of a volume is larger than any human brain |
 | identifier-covariate | error | a covariate in words has another level for every scan |
+| mask-size | warning | the mask of a volume is larger than any human brain |
 | groups-ignored | warning | a search or calibration inside the estimator splits without groups |
 | fitted-outside | warning | scaling or a frozen step has seen the test scans |
 | voxels-selected | warning | voxels were chosen by the labels of all scans |
@@ -77,6 +77,7 @@ SEVERITY = {
     "repetition-time": "error",
     "repeated-events": "error",
     "identifier-covariate": "error",
+    "mask-size": "warning",
     "groups-ignored": "warning",
     "fitted-outside": "warning",
     "voxels-selected": "warning",
@@ -84,7 +85,6 @@ SEVERITY = {
     "column-straddles": "warning",
     "labels-confounded": "warning",
     "leave-one-out": "warning",
-    "mask-size": "warning",
     "probability-scale": "warning",
 }
 
