@@ -32,7 +32,7 @@ def pack(
     """
     from voxprior.images import pack_maps
     from voxprior.images.packed import open_packed
-    from voxprior.output.lock import exclusive
+    from voxprior.lock import exclusive
     from voxprior.validation.progress import progress_bar
 
     refuse(scans, "events", "volume_labels", because="are for runs; maps can be packed")

@@ -2,7 +2,7 @@
 
 Everything is written into a hidden folder beside the output, ``.<name>.partial``, and moved at the
 end, see `voxprior.output.manifest`. A killed run leaves only that folder, in which the same command
-finds the finished folds and relabellings. One command at a time: see `voxprior.output.lock`.
+finds the finished folds and relabellings. One command at a time: see `voxprior.lock`.
 """
 
 import glob
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from voxprior.errors import InputError
-from voxprior.output.lock import exclusive
+from voxprior.lock import exclusive
 from voxprior.output.manifest import is_whole, publish, read_manifest, write_manifest
 
 # Finished folds, relabellings and fits, kept below the unfinished output until it is whole.

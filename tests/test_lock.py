@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
+from voxprior import lock
 from voxprior.errors import InputWarning
-from voxprior.output import lock
+from voxprior.lock import exclusive
 from voxprior.output.folders import output_files, output_folder
-from voxprior.output.lock import exclusive
 
 HOLD = """
 import sys
 from pathlib import Path
-from voxprior.output.lock import exclusive
+from voxprior.lock import exclusive
 with exclusive(Path(sys.argv[1]), Path("out")):
     print("held", flush=True)
     sys.stdin.read()
