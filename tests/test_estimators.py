@@ -9,6 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from voxprior import GPClassifier, GPRegressor, VoxelSpace
+from voxprior.errors import InputError
+from voxprior.models.base import VoxelClassifier
 from voxprior.registry import models
 from voxprior.validation import cross_validate
 
@@ -222,3 +224,91 @@ def test_paper_is_a_configured_estimator(family):
     paper = family.estimator.paper()
     assert isinstance(paper, family.estimator)
     assert np.isfinite(clone(paper).fit(X, y).predict(X)).all()
+
+
+def one_voxel(value):
+    def put(X):
+        X = X.copy()
+        X[:, 7] = value * np.sign(X[:, 7])
+        return X
+
+    return put
+
+
+EXTREMES = {
+    "times 1e-160": lambda X: X * 1e-160,
+    "times 1e-310": lambda X: X * 1e-310,
+    "times 1e150": lambda X: X * 1e150,
+    "times 1e300": lambda X: X * 1e300,
+    "a voxel of 1e200": one_voxel(1e200),
+    "a voxel of 1e-310": one_voxel(1e-310),
+    "the largest float32": lambda X: (X * 1e37).astype(np.float32),
+    "denormal float32": lambda X: (X * 1e-40).astype(np.float32),
+}
+ANSWERS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "predict_interval")
+everything = pytest.mark.parametrize("family", models().values(), ids=lambda f: f.name)
+extremes = pytest.mark.parametrize("extreme", EXTREMES.values(), ids=EXTREMES)
+
+
+def finite_answers(model, X):
+    """Whether all that a model says of scans is finite, or the scans are refused."""
+    for name in [name for name in ANSWERS if hasattr(model, name)]:
+        try:
+            given = np.asarray(getattr(model, name)(X))
+        except InputError:
+            continue
+        assert given.dtype.kind != "f" or np.isfinite(given).all(), name
+
+
+@pytest.mark.filterwarnings("ignore")
+@every
+@extremes
+def test_extreme_scans_are_learned_alike_or_refused(family, extreme):
+    X, y, space = problem(family)
+    ordinary = family.make(space).fit(X, y)
+    finite_answers(ordinary, extreme(X))
+    try:
+        model = family.make(space).fit(extreme(X), y)
+    except InputError:
+        return
+    finite_answers(model, extreme(X))
+    finite_answers(model, X)
+    if not np.isclose(extreme(X)[:, 7] / extreme(X)[:, 6], X[:, 7] / X[:, 6], rtol=0.1).all():
+        return
+    assert model.score(extreme(X), y) > ordinary.score(X, y) - 0.1  # of one factor on all voxels
+
+
+@pytest.mark.filterwarnings("ignore")
+@everything
+@extremes
+def test_results_hold_finite_numbers_whatever_the_model(family, extreme):
+    X, y, space = problem(family)
+    try:
+        with np.errstate(all="ignore"):
+            result = cross_validate(family.make(space), extreme(X), y, cv=2, audited=())
+    except InputError:
+        return
+    except (ValueError, np.linalg.LinAlgError) as error:
+        # What scikit-learn's own models raise of scans that no family would be fitted to.
+        assert family.role == "baseline", error
+        return
+    assert np.isfinite(result.predictions.select_dtypes("number").to_numpy()).all()
+
+
+def test_a_family_of_another_package_is_guarded_too():
+    class Silly(VoxelClassifier):
+        def fit(self, X, y):
+            X, _ = self._training_scans(X, y)
+            return self
+
+        def predict_proba(self, X):
+            X = self._new_scans(X)
+            return np.full((len(X), 2), np.nan)
+
+        def voxel_maps(self):
+            return {}
+
+    model = Silly().fit(np.eye(4), [0, 1, 0, 1])
+    for method in (model.predict_proba, model.predict, model.predict_log_proba):
+        with pytest.raises(InputError, match="Silly has no finite answer for 3 of 3 scans"):
+            method(np.ones((3, 4)))

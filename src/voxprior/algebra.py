@@ -20,9 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, log_softmax, polygamma
 from threadpoolctl import ThreadpoolController
 
+from voxprior.errors import InputError
+
 __all__ = [
     "blas_threads_for",
     "chi2_prior_of_logs",
+    "finite_or_refused",
     "floored_log",
     "inverse_chi2_prior",
     "kernel_threads",
@@ -57,11 +60,34 @@ def log_softmax_rows(log_joint: ArrayLike) -> NDArray[np.float64]:
     broken = ~np.isfinite(log_joint.max(axis=1))
     if broken.any():
         row = int(np.flatnonzero(broken)[0])
-        raise ValueError(
+        raise InputError(
             f"{broken.sum()} rows have no finite largest log-probability; the first is row {row}: "
-            f"{log_joint[row]}. Check the input of these samples for NaN or extreme values."
+            f"{log_joint[row]}",
+            remedy="Check the input of these samples for NaN or extreme values",
         )
     return log_softmax(log_joint, axis=1)
+
+
+def finite_or_refused(values: ArrayLike, whose: str, also: float = 0.0) -> NDArray:
+    """Return the answers of a model, or raise InputError unless all of them are finite.
+
+    Labels pass, and so does the one value `also`.
+
+    Examples
+    --------
+    >>> finite_or_refused([-0.5, -np.inf], "the model", also=-np.inf)
+    array([-0.5, -inf])
+    """
+    values = np.asarray(values)
+    bad = ~np.isfinite(values) & (values != also) if values.dtype.kind == "f" else np.array(False)
+    if bad.any():
+        scans = bad.reshape(len(bad), -1).any(axis=1)
+        raise InputError(
+            f"{whose} has no finite answer for {scans.sum()} of {len(scans)} scans",
+            remedy="Leave out scans, and mask out voxels, that are constant or of extreme values; "
+            "give the scans in another unit, or choose another model",
+        )
+    return values
 
 
 def floored_log(p: ArrayLike) -> NDArray[np.float64]:

@@ -244,11 +244,11 @@ class TestAgainstALoop:
         assert cross_validate(LogisticRegression(), X, y, cv=cv.split(X, y)).equals(by_splitter)
 
 
-def test_probabilities_that_are_no_numbers_are_refused(data):
+def test_probabilities_that_are_not_finite_are_refused(data):
     _, y, runs = data
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match=r"GaussianNB gave values that are no numbers.*constant"),
+        pytest.raises(ValueError, match=r"GaussianNB has no finite answer.*constant"),
     ):
         cross_validate(GaussianNB(), np.zeros((36, 5)), y, runs, audited=())
 

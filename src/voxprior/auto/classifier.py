@@ -25,7 +25,7 @@ from voxprior.auto.members import (
     with_sharing,
 )
 from voxprior.auto.smoothing import smoother_of
-from voxprior.auto.views import Views, Voxels, views_of
+from voxprior.auto.views import SMALLEST, Views, Voxels, views_of
 from voxprior.auto.weights import (
     DISCRIMINANT,
     NOTHING,
@@ -122,6 +122,8 @@ class AutoClassifier(VoxelClassifier):
     }
 
     _reads_blocks: ClassVar[bool] = True
+    # Scans are put into units of their own before they are squared.
+    _scan_range: ClassVar[tuple[float, float]] = (SMALLEST, np.inf)
 
     # Voxels are scaled inside, and one view is not: whoever prepares scans need not do it.
     scales_voxels: ClassVar[bool] = True

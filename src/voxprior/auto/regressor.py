@@ -45,6 +45,7 @@ from voxprior.auto.student import (
     spectral_weights,
 )
 from voxprior.auto.views import (
+    SMALLEST,
     VIEWS,
     Voxels,
     combined,
@@ -135,6 +136,8 @@ class AutoRegressor(VoxelRegressor):
     """
 
     _reads_blocks: ClassVar[bool] = True
+    # Scans are put into units of their own before they are squared.
+    _scan_range: ClassVar[tuple[float, float]] = (SMALLEST, np.inf)
     # For tests in batch, see `voxprior.validation.batch`.
     fit_many_is_fit: ClassVar[bool] = True
     fit_many_words: ClassVar[str] = (

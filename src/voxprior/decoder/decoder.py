@@ -18,6 +18,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior import modelfile
+from voxprior.algebra import finite_or_refused
 from voxprior.decoder.comparison import Comparison
 from voxprior.decoder.decoding import Decoding, decode, mean_image
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
@@ -169,7 +170,7 @@ class Decoder(LocalMaps):
         """
         rows = self._rows(images, groups, covariates)
         warn_of_alike(self.estimator_, rows, self.class_spread_)
-        return self.estimator_.predict(rows.X)
+        return finite_or_refused(self.estimator_.predict(rows.X), "The decoder")
 
     def predict_proba(self, images, groups=None, covariates=None) -> np.ndarray:
         """Predict class probabilities, (n_samples, n_classes), by `classes_`; see `predict`."""
@@ -181,7 +182,7 @@ class Decoder(LocalMaps):
             )
         rows = self._rows(images, groups, covariates)
         warn_of_alike(self.estimator_, rows, self.class_spread_)
-        return self.estimator_.predict_proba(rows.X)
+        return finite_or_refused(self.estimator_.predict_proba(rows.X), "The decoder")
 
     def predict_interval(
         self, images, groups=None, covariates=None, *, level: float = INTERVAL_LEVEL

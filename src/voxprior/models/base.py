@@ -10,12 +10,16 @@ estimators), whose classes inherit `VoxelClassifier` or `VoxelRegressor` and def
 * ``paper``, the estimator exactly as published.
 
 Validation of scans, priors and space is here, and that of labels in `voxprior.labels`, once, with
-their error messages.
+their error messages. Here is also the guard that lets no answer out that is not finite: scans whose
+squares double precision cannot hold are refused before a fit, and the answers of every method in
+`ANSWERS` are looked at, whichever family defines it.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +29,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from voxprior.algebra import floored_log
+from voxprior.algebra import finite_or_refused, floored_log
 from voxprior.blocks import BlockedScans, blocked, refuse_infinite
 from voxprior.errors import InputError, option
 from voxprior.labels import check_two_classes, encode, known_codes
@@ -47,8 +51,26 @@ __all__ = [
 
 # Scans are read as they are, and summed in float64.
 FLOATS = (np.float64, np.float32)
+# Methods whose answers must be finite.
+ANSWERS = {"predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba"}
+ANSWERS |= {"decision_function", "predict_latent", "predict_interval", "predict_quantile"}
+ANSWERS |= {"predict_cdf", "predict_with_proba"}
 # Numbers to predict: squares of the differences of larger ones would not be finite.
 LARGEST_TARGET = 1e150
+
+
+def _finite_or_refused(method: Callable) -> Callable:
+    """The method, whose answers are refused where they are not finite."""
+    impossible = -np.inf if "log" in method.__name__ else 0.0  # log p of a class of prior 0
+
+    @wraps(method)
+    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = method(self, *args, **kwargs)
+        for values in given if isinstance(given, tuple) else (given,):
+            finite_or_refused(values, type(self).__name__, impossible)
+        return given
+
+    return answer
 
 
 class VoxelEstimator(BaseEstimator):
@@ -58,12 +80,15 @@ class VoxelEstimator(BaseEstimator):
     _scan_dtype: ClassVar[Any] = FLOATS
     # Whether scans that do not fit into memory are read a block of voxels at a time.
     _reads_blocks: ClassVar[bool] = False
+    # Largest values between which sums of squares, and their inverses, keep their digits.
+    _scan_range: ClassVar[tuple[float, float]] = (1e-140, 1e140)
 
     def _checked_scans(self, X: Any, reset: bool = True, **checks: Any) -> Any:
         """Scans (n, J) as an array, or `BlockedScans` where they do not fit into memory."""
         X = blocked(X)
         if not (isinstance(X, BlockedScans) and self._reads_blocks):
-            return validate_data(self, X, dtype=self._scan_dtype, reset=reset, **checks)
+            X = validate_data(self, X, dtype=self._scan_dtype, reset=reset, **checks)
+            return self._in_range(X, reset)
         if len(X) < checks.get("ensure_min_samples", 1):
             few = f"{checks['ensure_min_samples']} scans or more"
             raise InputError("There are too few scans", expected=few, got=str(len(X)))
@@ -88,12 +113,29 @@ class VoxelEstimator(BaseEstimator):
         X = blocked(X)
         if not isinstance(X, BlockedScans):
             checks |= {"y_numeric": y_numeric, "dtype": self._scan_dtype}
-            return validate_data(self, X, y, reset=reset, **checks)
+            X, y = validate_data(self, X, y, reset=reset, **checks)
+            return self._in_range(X, reset), y
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         if y.dtype.kind == "f":
             assert_all_finite(y, estimator_name=type(self).__name__, input_name="y")
         return self._checked_scans(X, reset, **checks), y
+
+    def _in_range(self, X: NDArray, learns: bool) -> NDArray:
+        """Scans, unless they are too large to be squared, or too small to learn from."""
+        if X.dtype != np.float64 or not X.size:  # squares of single precision are within range
+            return X
+        least, most = self._scan_range
+        largest = max(float(X.max()), -float(X.min()))
+        if largest > most or (learns and 0 < largest < least):
+            raise InputError(
+                f"The scans are too {'large' if largest > most else 'small'} for double precision "
+                f"to hold the squares that {type(self).__name__} takes of them",
+                expected=f"a largest value between {least:g} and {most:g}",
+                got=f"{largest:.3g}",
+                remedy="Give them in another unit, or leave out the voxels that are out of range",
+            )
+        return X
 
     def _new_scans(self, X: Any) -> Any:
         """Scans to predict, with the features of those in `fit`."""
@@ -125,6 +167,12 @@ class VoxelTransformer(TransformerMixin, VoxelEstimator):
 
 class VoxelModel(VoxelEstimator, metaclass=ABCMeta):
     """A `VoxelEstimator` that predicts, and says where it found what it knows."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ANSWERS & vars(cls).keys():
+            if callable(vars(cls)[name]):
+                setattr(cls, name, _finite_or_refused(vars(cls)[name]))
 
     @abstractmethod
     def voxel_maps(self) -> dict[str, NDArray]:

@@ -187,7 +187,7 @@ class NoiseWhitening(OneToOneFeatureMixin, VoxelTransformer):
         y : ignored
             Labels are never looked at.
         """
-        X = validate_data(self, X, dtype=np.float64)
+        X = self._in_range(validate_data(self, X, dtype=np.float64), learns=True)
         V = self._n_voxels()
         volumes = X.reshape(-1, V) if self.volumes is None else self._checked_volumes(V)
         self._refuse_few(len(volumes), V)

@@ -28,6 +28,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, column_or_1d
 
+from voxprior.algebra import finite_or_refused
 from voxprior.blocks import BlockedScans
 from voxprior.decision.base import offer_groups
 from voxprior.errors import InputError, InputTypeError, option
@@ -315,7 +316,7 @@ def _predicted(model, X_test, classes: np.ndarray) -> tuple[np.ndarray, np.ndarr
         final, seen = led_to_last_step(model, X_test)
         y_pred, given = final.predict_with_proba(seen)
         return y_pred, *_by_class(model, given, classes, "p")
-    y_pred = np.asarray(model.predict(X_test))
+    y_pred = finite_or_refused(model.predict(X_test), type(last_step(model)).__name__)
     if len(classes) and hasattr(model, "predict_proba"):
         return y_pred, *_by_class(model, np.asarray(model.predict_proba(X_test)), classes, "p")
     if len(classes) and hasattr(model, "decision_function"):
@@ -329,11 +330,7 @@ def _by_class(
     model, given: np.ndarray, classes: np.ndarray, kind: str
 ) -> tuple[np.ndarray | None, str]:
     """Values in the order of all classes; one not trained on has the lowest there is."""
-    if np.isnan(given).any():
-        raise InputError(
-            f"{type(last_step(model)).__name__} gave values that are no numbers (NaN)",
-            remedy="Mask out voxels that are constant, or choose another model",
-        )
+    finite_or_refused(given, type(last_step(model)).__name__)
     if given.shape[1] != len(model.classes_):  # one-vs-one decisions are not one per class
         return None, ""
     values = np.full((len(given), len(classes)), 0.0 if kind == "p" else -np.inf)

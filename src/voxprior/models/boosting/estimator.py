@@ -152,6 +152,8 @@ class SpatialBoostingClassifier(BoostingInBatch):
     True
     """
 
+    # Values are only compared.
+    _scan_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     _parameter_constraints: ClassVar[dict] = {
         "space": [VoxelSpace, None],
         "regularization": [NON_NEGATIVE, "array-like", StrOptions({"auto"})],

@@ -182,6 +182,8 @@ class InverseTreeClassifier(TreesInBatch):
         "random_state": ["random_state"],
     }
     _reads_blocks: ClassVar[bool] = True
+    # Values are only compared.
+    _scan_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     # Binary voxels stay bytes: as floats a million of them would not fit.
     _scan_dtype: ClassVar[Any] = "numeric"
     _tells_chance: ClassVar[bool] = True

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from voxprior.models.base import FLOATS, VoxelTransformer
+from voxprior.models.base import VoxelTransformer
 from voxprior.models.noise import NoiseWhitening
 from voxprior.models.sharing.estimator import FeatureSharingNB
 from voxprior.space import VoxelSpace
@@ -90,7 +90,7 @@ class TimeAverage(VoxelTransformer):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Check that the features are whole volumes."""
-        validate_data(self, X, dtype=FLOATS)
+        self._checked_scans(X)
         self.n_voxels_ = self._n_voxels()
         return self
 
