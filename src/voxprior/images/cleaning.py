@@ -43,6 +43,9 @@ MODES = ("auto", "run", "baseline", "group", "train", "none")
 VOXELS_AT_ONCE = 8192
 # Wider than a brain; the kernel of an absurd width would fill the memory.
 WIDEST_MM = 200.0
+# Seconds between volumes: frames of PET may last most of an hour; milliseconds given by mistake
+# would be more.
+LONGEST_T_R = 3600.0
 # Volumes that scipy needs to pad a Butterworth filter of nilearn's order: of one frequency, of two.
 FEWEST_FILTERED = {1: 19, 2: 34}
 # Share of the Nyquist frequency below which its coefficients cannot be told from zero.
@@ -76,7 +79,8 @@ class Cleaning:
 
     def __post_init__(self) -> None:
         _check_flag("detrend", self.detrend)
-        for name in ("t_r", "high_pass", "low_pass"):
+        _check_number("t_r", self.t_r, most=LONGEST_T_R)
+        for name in ("high_pass", "low_pass"):
             _check_number(name, getattr(self, name))
         if self.high_pass is not None and self.low_pass is not None:
             self._check_order()
@@ -154,7 +158,7 @@ def _check_number(name: str, value: Any, most: float = math.inf, zero: bool = Fa
     """Raise unless an option is None or a finite number above 0 (or 0 itself) and up to `most`."""
     if value is None:
         return
-    if not isinstance(value, Real):
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise InputTypeError(
             f"{option(name)} must be a number", got=f"{value!r} of type {type(value).__name__}"
         )

@@ -31,6 +31,9 @@ EXTENSIONS = (".nii.gz", ".nii", ".img.gz", ".img", ".hdr.gz", ".hdr", ".mgz", "
 DAMAGED = (OSError, EOFError, ValueError, KeyError, zlib.error, gzip.BadGzipFile, ExpatError)
 # Affines of one scanner differ by float32 rounding; a micrometre is far below any voxel.
 AFFINE_TOLERANCE_MM = 1e-3
+# Bits of the NIfTI field of units that are of time, and what they say; none are taken for seconds.
+TIME_UNIT = 0b111000
+SECONDS = {0: 1.0, 8: 1.0, 16: 1e-3, 24: 1e-6}
 # Volumes smoothed at once: nilearn copies what it smooths.
 VOLUMES_AT_ONCE = 32
 
@@ -139,14 +142,18 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def header_t_r(image: Any) -> float | None:
-    """Seconds between volumes as the NIfTI header says, or None where it does not."""
+    """Seconds between volumes as the NIfTI header says, or None where it does not.
+
+    It does not by 0, by 1 without a unit, which headers hold when nobody filled them in, and by
+    what is not a time.
+    """
     header = getattr(image, "header", None)
     if header is None or len(image.shape) < 4 or not hasattr(header, "get_xyzt_units"):
         return None
-    seconds, unit = float(header.get_zooms()[3]), header.get_xyzt_units()[1]
-    if not 0 < seconds < np.inf or (unit == "unknown" and seconds == 1.0):
-        return None  # 1 without a unit is what headers hold when nobody filled them in
-    return seconds * {"msec": 1e-3, "usec": 1e-6}.get(unit, 1.0)
+    time, unit = float(header.get_zooms()[3]), int(header["xyzt_units"]) & TIME_UNIT
+    if not 0 < time < np.inf or unit not in SECONDS or (not unit and time == 1.0):
+        return None
+    return time * SECONDS[unit]
 
 
 def volume_rows(

@@ -66,8 +66,10 @@ def _finite_or_refused(method: Callable) -> Callable:
     @wraps(method)
     def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = method(self, *args, **kwargs)
-        for values in given if isinstance(given, tuple) else (given,):
-            finite_or_refused(values, type(self).__name__, impossible)
+        first, *others = given if isinstance(given, tuple) else (given,)
+        finite_or_refused(first, type(self).__name__, impossible)
+        for deviation in others:  # a t distribution of few degrees of freedom has none
+            finite_or_refused(deviation, type(self).__name__, np.inf)
         return given
 
     return answer

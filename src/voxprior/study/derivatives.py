@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from voxprior import __version__
+from voxprior.documents import read_json
 from voxprior.errors import InputError, option
+from voxprior.images.cleaning import LONGEST_T_R
+from voxprior.images.volumes import header_t_r, load_volume
 from voxprior.output import is_log
 from voxprior.validation.result import write_whole
 
 BIDS_VERSION = "1.9.0"
 # What tells two runs of a subject apart; space, resolution and description come on top.
 RUN_ENTITIES = ("sub", "ses", "task", "acq", "ce", "rec", "dir", "run", "echo")
+# Share by which the JSON file and the header of an image may differ: both are rounded.
+SAME_TIME = 0.01
 
 
 class Run(NamedTuple):
@@ -69,10 +74,13 @@ def find_subjects(derivatives: Path, wanted: list[str]) -> list[str]:
     return labels
 
 
-def find_runs(bids: Path, derivatives: Path, subject: str, task: str, space: str) -> list[Run]:
+def find_runs(
+    bids: Path, derivatives: Path, subject: str, task: str, space: str, timed: bool = False
+) -> list[Run]:
     """Runs of one subject, task and space, in the order of their names.
 
     `space` may name more than the space, as fMRIPrep writes it: ``MNI152NLin2009cAsym:res-2``.
+    JSON files are not asked for repetition times where these are given (`timed`).
     """
     folder = derivatives / f"sub-{subject}"
     images = sorted(folder.rglob(f"sub-{subject}_*_desc-preproc_bold.nii.gz"))
@@ -82,7 +90,7 @@ def find_runs(bids: Path, derivatives: Path, subject: str, task: str, space: str
     found = [path for path in of_task if wanted.items() <= entities(path).items()]
     if not found:
         _refuse(folder, images, of_task, task, space)
-    runs = [_run(path, bids, subject) for path in found]
+    runs = [_run(path, bids, subject, timed) for path in found]
     _check_unique(runs)
     return runs
 
@@ -100,11 +108,10 @@ def _refuse(folder: Path, images: list[Path], of_task: list[Path], task: str, sp
     )
 
 
-def _run(bold: Path, bids: Path, subject: str) -> Run:
+def _run(bold: Path, bids: Path, subject: str, timed: bool) -> Run:
     mask = bold.with_name(bold.name.replace("_desc-preproc_bold", "_desc-brain_mask"))
-    return Run(
-        subject, bold, mask if mask.is_file() else None, _events(bold, bids), _repetition(bold)
-    )
+    t_r = None if timed else _repetition(bold)
+    return Run(subject, bold, mask if mask.is_file() else None, _events(bold, bids), t_r)
 
 
 def _events(bold: Path, bids: Path) -> Path:
@@ -124,12 +131,40 @@ def _events(bold: Path, bids: Path) -> Path:
 def _repetition(bold: Path) -> float | None:
     """Repetition time from the JSON file beside an image; without one the header must say it."""
     beside = bold.with_name(bold.name.replace(".nii.gz", ".json"))
-    if not beside.is_file():
+    if not beside.exists():
         return None
-    try:
-        return json.loads(beside.read_text("utf-8")).get("RepetitionTime")
-    except json.JSONDecodeError as error:
-        raise InputError(f"{beside}: is not JSON ({error})") from error
+    content = read_json(beside, "JSON file of an image")
+    if not isinstance(content, dict):
+        raise InputError(
+            f"{beside}: does not describe an image",
+            expected="an object with names such as RepetitionTime",
+            got=f"{content!r:.40}",
+        )
+    if "RepetitionTime" not in content:
+        return None
+    seconds = content["RepetitionTime"]
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not known or not 0 < seconds <= LONGEST_T_R:
+        raise InputError(
+            f"{beside}: its RepetitionTime cannot be used",
+            expected=f"seconds, a number above 0, up to {LONGEST_T_R:g}",
+            got=f"{seconds!r:.40}",
+            remedy=f"Correct the file, or give {option('t_r')}",
+        )
+    return float(seconds)
+
+
+def check_repetition(run: Run) -> None:
+    """Refuse a run whose header gives other seconds between volumes than the JSON file does."""
+    if run.t_r is None:
+        return
+    header = header_t_r(load_volume(run.bold, str(run.bold)))
+    if header is not None and abs(header - run.t_r) > SAME_TIME * run.t_r:
+        raise InputError(
+            f"{run.bold}: its header says that a volume came every {header:g} s, but the JSON file "
+            f"beside it says {run.t_r:g} s",
+            remedy=f"Correct the one that is wrong, or give {option('t_r')}",
+        )
 
 
 def _check_unique(runs: list[Run]) -> None:

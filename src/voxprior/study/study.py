@@ -35,6 +35,7 @@ from voxprior.registry import default_model
 from voxprior.report.where import headline
 from voxprior.study.derivatives import (
     Run,
+    check_repetition,
     describe_derivatives,
     find_derivatives,
     find_runs,
@@ -154,7 +155,8 @@ class Study:
         bids = Path(bids)
         folder = find_derivatives(bids, None if derivatives is None else Path(derivatives))
         labels = find_subjects(folder, list(participants))
-        runs = {label: find_runs(bids, folder, label, task, space) for label in labels}
+        where, timed = (task, space), reading.get("t_r") is not None
+        runs = {label: find_runs(bids, folder, label, *where, timed) for label in labels}
         decoder = Decoder() if decoder is None else decoder
         model = model or name_of(decoder.estimator)
         name = f"task-{task}_space-{space.replace(':', '_')}_desc-{model.replace('-', '')}"
@@ -231,6 +233,8 @@ class Study:
 
     def read(self, runs: list[Run], groups: list[str] | None = None) -> Dataset:
         """Read runs and cut them into trials."""
+        for run in runs:
+            check_repetition(run)
         times = {run.t_r for run in runs}
         masks = [str(run.mask) for run in runs if run.mask is not None]
         given = dict(self.reading)
