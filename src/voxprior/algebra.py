@@ -79,9 +79,11 @@ def finite_or_refused(values: ArrayLike, whose: str, also: float = 0.0) -> NDArr
     array([-0.5, -inf])
     """
     values = np.asarray(values)
-    bad = ~np.isfinite(values) & (values != also) if values.dtype.kind == "f" else np.array(False)
+    if values.dtype.kind != "f":
+        return values
+    bad = ~np.isfinite(values) & (values != also)
     if bad.any():
-        scans = bad.reshape(len(bad), -1).any(axis=1)
+        scans = bad.reshape(len(values), -1).any(axis=1)
         raise InputError(
             f"{whose} has no finite answer for {scans.sum()} of {len(scans)} scans",
             remedy="Leave out scans, and mask out voxels, that are constant or of extreme values; "

@@ -50,12 +50,12 @@ def raw(path):
     )
 
 
-def nifti(changes=None, shape=SHAPE, dtype=np.float32, extra=b""):
+def nifti(changes=None, shape=SHAPE, dtype=np.float32, extra=b"", kind=nibabel.Nifti1Header):
     """Bytes of a NIfTI file whose header was changed after its voxels were counted."""
-    header = nibabel.Nifti1Header()
+    header = kind()
     header.set_data_shape(shape)
     header.set_data_dtype(dtype)
-    header["vox_offset"], header["magic"] = 352, b"n+1"
+    header["vox_offset"] = kind.sizeof_hdr + 4
     header.set_sform(np.eye(4), 1)
     voxels = np.ones(shape, dtype).tobytes()
     for name, value in (changes or {}).items():
@@ -199,6 +199,64 @@ def test_only_real_numbers_are_read(tmp_path, dtype):
 def test_voxels_cannot_start_anywhere(tmp_path, offset):
     path = write_raw(tmp_path / "x.nii.gz", nifti({"vox_offset": offset}))
     with pytest.raises((OSError, ValueError), match=r"x.nii.gz: .*(voxels start|cannot be read)"):
+        read(path)
+
+
+KINDS_OF_NIFTI = pytest.mark.parametrize("kind", [nibabel.Nifti1Header, nibabel.Nifti2Header])
+
+
+@pytest.mark.parametrize("name", ["x.nii", "x.nii.gz"])
+@KINDS_OF_NIFTI
+def test_voxels_of_a_single_file_start_behind_its_header(tmp_path, kind, name):
+    first = kind.sizeof_hdr + 4
+    np.testing.assert_array_equal(read(write_raw(tmp_path / name, nifti(kind=kind))), 1)
+    for offset in (0, 16, first - 4, first - 1):
+        path = write_raw(tmp_path / name, nifti({"vox_offset": offset}, kind=kind))
+        said = rf"{name}: .*( byte {offset}\. Expected at least {first}|offset {offset} too low)"
+        with pytest.raises((OSError, ValueError), match=said):
+            read(path)
+
+
+@pytest.mark.parametrize("name", ["x.nii", "x.nii.gz"])
+def test_voxels_start_at_a_whole_byte(tmp_path, name):
+    with pytest.raises(OSError, match=r"cannot be read as an image .*byte 352.5"):
+        read(write_raw(tmp_path / name, nifti({"vox_offset": 352.5})))
+
+
+@pytest.mark.parametrize("name", ["x.nii", "x.nii.gz"])
+@pytest.mark.parametrize("order", ["<", ">"])
+@KINDS_OF_NIFTI
+def test_extensions_do_not_overlap_the_voxels(tmp_path, kind, order, name):
+    values = np.zeros(SHAPE, np.float32)  # zeros at the end could be the filling of a block
+    values[:5] = 3
+    image = (nibabel.Nifti2Image if kind is nibabel.Nifti2Header else nibabel.Nifti1Image)(
+        values, np.eye(4), kind(endianness=order)
+    )
+    text = nibabel.nifti1.Nifti1Extension("comment", b"scanned on a Thursday, by hand")
+    image.header.extensions += [text, text]
+    path = tmp_path / name
+    image.to_filename(path)
+    np.testing.assert_array_equal(read(path), values)
+    header = nibabel.load(path).header
+    end = header.get_data_offset()
+    for offset in (end - 16, end - 48, kind.sizeof_hdr + 4):
+        header["vox_offset"] = offset
+        write_raw(path, header.binaryblock + raw(path)[kind.sizeof_hdr :])
+        with pytest.raises(ValueError, match=rf"byte {offset}\. Expected at least"):
+            read(path)
+
+
+@pytest.mark.parametrize("suffix", [".nii", ".img"])
+def test_a_volume_behind_the_last_is_not_padding(tmp_path, rng, suffix):
+    """Plain files may end in zeros, not in up to 512 bytes of values that the header leaves out."""
+    values = rng.integers(1, 99, size=(4, 4, 4, 3)).astype(np.uint8)
+    path = tmp_path / f"x{suffix}"
+    KINDS[suffix](values, np.eye(4)).to_filename(path)
+    header_file = path.with_suffix(".hdr") if suffix == ".img" else path
+    content = bytearray(header_file.read_bytes())
+    content[48:50] = (2).to_bytes(2, "little")  # dim[4]
+    header_file.write_bytes(content)
+    with pytest.raises(OSError, match="trailing data: by the header, 4 x 4 x 4 x 2 voxels"):
         read(path)
 
 

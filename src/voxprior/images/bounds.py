@@ -4,7 +4,9 @@ A file is compared with its header before anything is reserved or expanded:
 
 * the header and what follows it before the voxels are small;
 * the voxels are numbers, one or more of them, and fit into the file and the free memory;
-* the voxels end where the file ends: what follows was written by mistake, or to exhaust memory.
+* they start behind the header and the extensions of it, at a whole byte;
+* they end where the file ends: what follows, but for zeros that fill a block, was written by
+  mistake, or to exhaust memory.
 
 The voxels then go into the float32 array they become a block at a time.
 """
@@ -26,6 +28,8 @@ __all__ += ["declared_by", "declared_in", "free_memory", "is_gzipped", "opened",
 
 # Header with its extensions; those with the DICOM fields of every volume have some megabytes.
 HEADER_BYTES = 2**26
+# Behind a NIfTI header: whether extensions follow, and what their sizes are multiples of.
+EXTENDER_BYTES, EXTENSION_UNIT = 4, 16
 # The .mat file of SPM: 16 numbers for each volume, which may be compressed.
 MATRIX_BYTES = 2**18
 # Deflate cannot expand further than this; blocks of a file system or a tape; tags of FreeSurfer.
@@ -38,13 +42,17 @@ FLAT = 1e-6
 
 
 class Declared(NamedTuple):
-    """What a header says of the voxels: shape, type, file, first byte, bytes that may follow."""
+    """What a header says of the voxels: shape, type, file, first byte, bytes that may follow.
+
+    `least` is where the header and its extensions end.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype
     file: str
     offset: int
     tail: int
+    least: int = 0
 
     @property
     def n_voxels(self) -> int:
@@ -59,10 +67,12 @@ class Declared(NamedTuple):
     def check(self, name: str) -> None:
         """Raise unless the voxels are numbers that the file and the memory can hold."""
         check_numbers(self.shape, self.dtype, name)
-        if not 0 <= self.offset <= HEADER_BYTES:
+        if not self.least <= self.offset <= HEADER_BYTES:
+            before = self.offset < self.least
             raise InputError(
                 f"{name}: the header says that the voxels start at byte {self.offset}",
-                expected=f"at most {HEADER_BYTES}",
+                expected=f"at {'least' if before else 'most'} "
+                f"{self.least if before else HEADER_BYTES}",
                 remedy="The file is damaged",
             )
         size, gzipped = os.path.getsize(self.file), is_gzipped(self.file)
@@ -103,13 +113,35 @@ def declared_by(path: Path) -> Declared:
     kind = found.header_class
     with opened(files.get("header", files["image"])) as stream:
         header = kind(stream.read(kind.template_dtype.itemsize), check=False)
+        least = _header_end(header, stream) if getattr(header, "is_single", False) else 0
+    if "vox_offset" in kind.template_dtype.names and not float(header["vox_offset"]).is_integer():
+        raise ValueError(f"its voxels start at byte {header['vox_offset']}")
     return Declared(
         tuple(int(n) for n in header.get_data_shape()),
         np.dtype(header.get_data_dtype()),
         files["image"],
         int(header.get_data_offset()),
         _tail(header, files["image"]),
+        least,
     )
+
+
+def _header_end(header: Any, stream: Any) -> int:
+    """Byte at which the header of a single NIfTI file and its extensions end.
+
+    A size that no extension has ends the walk: programs leave bytes behind the last one.
+    """
+    end = stream.tell() + EXTENDER_BYTES
+    if stream.read(EXTENDER_BYTES)[:1] in (b"", b"\0"):
+        return end
+    offset = int(header.get_data_offset())
+    while end <= min(offset, HEADER_BYTES):
+        stream.seek(end)
+        size = int.from_bytes(stream.read(4), "big" if header.endianness == ">" else "little")
+        if size < EXTENSION_UNIT or size % EXTENSION_UNIT or size > HEADER_BYTES:
+            break
+        end += size
+    return end
 
 
 def declared_in(image: Any) -> Declared:
@@ -238,7 +270,8 @@ def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
             if len(content) < len(part) * declared.dtype.itemsize:
                 raise EOFError(f"{declared.end} bytes expected by the header, fewer there")
             _scale_into(part, np.frombuffer(content, declared.dtype), slope, inter)
-        if _reaches_past(stream, declared.end + declared.tail):
+        filled = declared.tail < TAG_BYTES and any(stream.read(declared.tail))
+        if filled or _reaches_past(stream, declared.end + declared.tail):
             raise EOFError(declared.trailing)
     return values.reshape(declared.shape, order="F")
 

@@ -57,7 +57,9 @@ def load_volume(path: Path, name: str) -> Any:
         )
     # Whatever a parser raises on bytes that somebody else wrote, the file is at fault.
     try:
-        declared = bounds.declared_by(path)
+        with warnings.catch_warnings(), _remarks_as_warnings(name):
+            warnings.simplefilter("ignore")  # they come again with the whole header
+            declared = bounds.declared_by(path)
     except Exception as error:
         raise _unreadable(name, error) from error
     declared.check(name)
