@@ -61,6 +61,7 @@ def as_complex(path):
 def with_header(**fields):
     def change(path):
         image = nibabel.load(path)
+        image.header["vox_offset"] = 352  # nibabel sets it to 0 once it has read it
         for name, value in fields.items():
             image.header[name] = value
         voxels = gzip.decompress(path.read_bytes())[352:]
@@ -78,6 +79,7 @@ def with_header(**fields):
         (with_header(dim=[3, -5, 4, 3, 1, 1, 1, 1]), "at least one voxel"),
         (with_header(srow_x=[np.nan] * 4), "affine"),
         (with_header(vox_offset=2e9), "voxels start at byte"),
+        (with_header(vox_offset=0), "voxels start at byte 0. Expected at least 352"),
         (lambda path: path.write_bytes(b"\x1f\x8b garbage"), "cannot be read as an image"),
     ],
 )

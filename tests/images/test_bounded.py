@@ -237,8 +237,8 @@ def test_extensions_do_not_overlap_the_voxels(tmp_path, kind, order, name):
     path = tmp_path / name
     image.to_filename(path)
     np.testing.assert_array_equal(read(path), values)
-    header = nibabel.load(path).header
-    end = header.get_data_offset()
+    loaded = nibabel.load(path)
+    header, end = loaded.header, loaded.dataobj.offset
     for offset in (end - 16, end - 48, kind.sizeof_hdr + 4):
         header["vox_offset"] = offset
         write_raw(path, header.binaryblock + raw(path)[kind.sizeof_hdr :])
