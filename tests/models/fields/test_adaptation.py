@@ -1,14 +1,18 @@
 """Adaptation against the recursion and against refitting; streaming against one fit."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from voxprior import RandomFieldClassifier
+from voxprior.errors import InputWarning
 from voxprior.models.fields.adaptation import adapt_class, adapted_variance
 from voxprior.models.fields.dual import dual_system, plain_field
 from voxprior.models.fields.field import Training, residual_variance
 from voxprior.models.fields.training import train_class
+from voxprior.simulate import chains
 
 ROWS = np.array([[1, 2, 0], [0.5, 1, 1.5], [2, 1, -1], [1, -0.5, 2]])
 NEW = np.array([[1.0, 1, 0], [0, 2, 1]])
@@ -92,6 +96,70 @@ def test_sigma_keeps_the_coefficients_and_the_original(rng):
     error = Z - Z @ model.coef_[1].T - model.intercept_[1]
     expected = (13 * before[1] + (error**2).sum(axis=0)) / 16
     np.testing.assert_allclose(adapted.noise_[1], expected, rtol=1e-10)
+
+
+HOW = pytest.mark.parametrize("how", ["literal", "assigned", "sigma"])
+
+
+def parted_chains(seed, **settings):
+    """A printed classifier of 40 scans of 50 nodes, 20 scans with labels, and 60 without."""
+    data = chains(n_nodes=50, n_per_class=60, n_runs=1, random_state=seed)
+    order = np.random.default_rng(seed).permutation(len(data.y))
+    train, dev, new = np.split(order, [40, 60])
+    model = RandomFieldClassifier.paper(n_pseudo=10, **settings).fit(data.X[train], data.y[train])
+    return model, (data.X[dev], data.y[dev]), (data.X[new], data.y[new])
+
+
+@pytest.mark.filterwarnings("ignore:Adapted")
+@pytest.mark.parametrize("threshold", ["tuned", "exact", "zero"])
+def test_adapting_never_leaves_one_class_of_several(threshold):
+    for seed in (2, 5):
+        model, dev, (X, _) = parted_chains(seed, adaptation="assigned", threshold=threshold)
+        before = len(set(model.predict(X)))
+        assert len(set(model.adapt(X).predict(X))) >= before
+        assert len(set(model.adapt(X, *dev).predict(X))) >= before
+
+
+@HOW
+def test_the_tuned_threshold_is_that_of_the_adapted_fields(how):
+    model, dev, (X, _) = parted_chains(2, adaptation=how)
+    adapted = model.adapt(X)
+    again = copy.deepcopy(adapted)
+    Z = again.scans_ * again.scale_ + again.center_
+    again.tune_threshold(Z, again.classes_[again.scan_codes_])
+    np.testing.assert_allclose(adapted.threshold_, again.threshold_)
+    assert not np.allclose(adapted.threshold_, model.threshold_)
+    by_hand = again.tune_threshold(*dev)
+    np.testing.assert_allclose(model.adapt(X, *dev).threshold_, by_hand.threshold_)
+
+
+def test_where_one_class_would_be_left_nothing_changes():
+    model, _, (X, _) = parted_chains(2, adaptation="sigma", threshold="zero")
+    model.threshold_ = model.threshold_ + [np.median(np.diff(-model._scores(X))), 0.0]
+    assert len(set(model.predict(X))) == 2
+    with pytest.warns(InputWarning, match="put all 60 scans into one class.*X_dev"):
+        adapted = model.adapt(X)
+    np.testing.assert_array_equal(adapted.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("given", [{"X_dev": np.ones((2, 5))}, {"y_dev": [0, 1]}])
+def test_development_scans_and_labels_come_together(rng, given):
+    X, y = two_classes(rng)
+    model = RandomFieldClassifier(gamma=1.0, compression=None, adaptation="sigma").fit(X, y)
+    with pytest.raises(ValueError, match=r"requires y|2D array"):
+        model.adapt(X, **given)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Adapted")
+def test_adapted_chains_keep_what_they_knew():
+    rows = []
+    for seed in range(12):
+        model, dev, new = parted_chains(seed, adaptation="assigned")
+        adapted, by_labels = model.adapt(new[0]), model.adapt(new[0], *dev)
+        rows.append([one.score(*new) for one in (model, adapted, by_labels)])
+    before, after, with_labels = np.mean(rows, axis=0)
+    assert min(after, with_labels) > before - 0.03
 
 
 def test_adapt_says_what_it_needs(rng):

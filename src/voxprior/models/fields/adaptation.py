@@ -20,6 +20,9 @@ are those of a fit to its training scans and the new ones together.
 * ``assigned``  a scan goes only to the class that the field assigns it to.
 * ``sigma``     coefficients stay, variances follow (1.27).
 
+Fields that have changed ask for another threshold: the old one, held against their log-likelihoods,
+may put every scan into one class.
+
 | symbol | variable | shape |
 |---|---|---|
 | all scans of a stream so far at the nodes | `scans` | (k, n) |
@@ -33,11 +36,13 @@ compressed random fields. IBM Research Report, 2009. Section 1.3.2.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from voxprior.errors import InputError, InputWarning, option
 from voxprior.models.fields.dual import dual_system, plain_field
 from voxprior.models.fields.field import Fields, Training, residual_variance
 from voxprior.models.fields.kalman_compiled import (
@@ -164,6 +169,31 @@ def adapt_fields(
         error = takes - takes @ coef[c].T - intercept[c]
         noise[c] = adapted_variance(noise[c], len(own), error)
     return Fields(coef, intercept, noise)
+
+
+def check_adapts(how: str) -> None:
+    """Refuse to adapt what was fitted without a thought of it."""
+    if how == "none":
+        raise InputError(
+            "The training scans at the nodes were not kept, which adapt needs",
+            remedy=f"Fit with {option('adaptation', 'literal')}, "
+            f"{option('adaptation', 'assigned')} or {option('adaptation', 'sigma')}",
+        )
+
+
+def lost_all_but_one(before: np.ndarray, after: np.ndarray) -> bool:
+    """Whether scans of several classes (m,) have become one class; warns if they have."""
+    if len(np.unique(after)) > 1 or len(np.unique(before)) < 2:
+        return False
+    warnings.warn(
+        InputWarning(
+            f"Adapted, the fields put all {len(after)} scans into one class, so the classifier "
+            f"stays as it was. Another {option('adaptation')}, a smaller {option('damping')} or "
+            f"labelled scans ({option('X_dev')}, {option('y_dev')}) may do better."
+        ),
+        stacklevel=3,
+    )
+    return True
 
 
 def adapt_class(

@@ -26,7 +26,9 @@ from voxprior.models.fields.adaptation import (
     absorb_scans,
     adapt_fields,
     can_stream,
+    check_adapts,
     empty_stream,
+    lost_all_but_one,
     stream_fields,
 )
 from voxprior.models.fields.batch import FieldsInBatch
@@ -38,7 +40,6 @@ from voxprior.models.fields.field import (
     class_scores,
     count_connections,
     field_maps,
-    log_partitions,
     ratio_trajectory,
 )
 from voxprior.models.fields.nodes import RANKINGS, Nodes, choose_nodes, rank_features
@@ -384,19 +385,15 @@ default="correlation"
         """Probabilities (m, C), softmax of the scores over the temperature."""
         return np.exp(self.predict_log_proba(X))
 
-    def adapt(self, X) -> RandomFieldClassifier:
+    def adapt(self, X, X_dev=None, y_dev=None) -> RandomFieldClassifier:
         """A copy of the classifier, adapted to scans (m, n_features) without labels.
 
-        It changes what ``adaptation`` says, by the compiled filter or, where that is a refit, the
-        dual form. Prediction never adapts by itself, so scans do not depend on their company.
+        It changes what ``adaptation`` says. The threshold is tuned on the development scans X_dev
+        with labels y_dev, if given, else found anew from the training scans. Where that puts all X
+        into one class, and several were found before, nothing is changed, with a warning.
         """
         X = self._new_scans(X)
-        if self.adaptation == "none":
-            raise InputError(
-                "The training scans at the nodes were not kept, which adapt needs",
-                remedy=f"Fit with {option('adaptation', 'literal')}, "
-                f"{option('adaptation', 'assigned')} or {option('adaptation', 'sigma')}",
-            )
+        check_adapts(self.adaptation)
         how = Training(
             self.gamma_, self.r_eps_, self.n_pseudo_, self.mode, self.norm, self.bias,
             transition=self.transition, drift=self.drift, block_of=self._blocks_at(self._nodes()),
@@ -406,8 +403,12 @@ default="correlation"
         fields = adapt_fields(self._fields(), *seen, assigned, how, self.adaptation, self.damping)
         adapted = copy.deepcopy(self)
         adapted.coef_, adapted.intercept_, adapted.noise_ = fields
-        if self.threshold == "exact":
-            adapted.threshold_ = log_partitions(fields)
+        if X_dev is not None or y_dev is not None:
+            adapted.tune_threshold(X_dev, y_dev)
+        elif self.threshold in ("exact", "tuned"):
+            adapted.threshold_ = self._offsets(fields, self.scans_, self.scan_codes_)
+        if lost_all_but_one(assigned, adapted._scores_at(X).argmax(axis=1)):
+            return copy.deepcopy(self)
         return adapted
 
     def tune_threshold(self, X, y):
