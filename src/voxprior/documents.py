@@ -20,15 +20,17 @@ MOST_BYTES = 2**23
 DEEPEST = 50  # sidecars of scanners have a few levels
 
 
-def read_json(path: str | Path, what: str = "JSON file") -> Any:
+def read_json(path: str | Path, what: str = "JSON file", most_bytes: int = MOST_BYTES) -> Any:
     """Read a JSON file; a key that stands twice with different values is refused.
 
     Parameters
     ----------
     path : path
-        A regular file, not larger than 8 MB.
+        A regular file.
     what : str
         What the file is, for error messages.
+    most_bytes : int
+        What it may have; 8 MB by default.
 
     Examples
     --------
@@ -39,14 +41,14 @@ def read_json(path: str | Path, what: str = "JSON file") -> Any:
     ...     read_json(path)
     {'RepetitionTime': 2.0}
     """
-    return _read(Path(path), what, "JSON", _parse_json)
+    return _read(Path(path), what, "JSON", _parse_json, most_bytes)
 
 
 def read_toml(path: str | Path, what: str = "TOML file") -> dict[str, Any]:
     """Read a TOML file as `read_json` reads JSON; TOML itself allows no key twice."""
     import tomllib
 
-    return _read(Path(path), what, "TOML", tomllib.loads)
+    return _read(Path(path), what, "TOML", tomllib.loads, MOST_BYTES)
 
 
 def _parse_json(text: str) -> Any:
@@ -71,16 +73,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _read(path: Path, what: str, form: str, parse: Callable[[str], Any]) -> Any:
+def _read(path: Path, what: str, form: str, parse: Callable[[str], Any], most_bytes: int) -> Any:
     if not path.is_file():
         there = "is not a regular file, which it must be as a" if path.exists() else "no such"
         raise FileNotFoundError(f"{path}: {there} {what}.")
     with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
+        content = file.read(most_bytes + 1)
     too_deep = f"it is nested more than {DEEPEST} deep"
     try:
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES // 2**20} MB")
+        if len(content) > most_bytes:
+            raise ValueError(f"it has more than {most_bytes // 2**20} MB")
         found = parse(content.decode("utf-8-sig"))
         if not _is_shallow(found):
             raise ValueError(too_deep)

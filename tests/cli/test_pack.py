@@ -1,15 +1,17 @@
 """`voxprior pack`, and other commands on what it wrote."""
 
 import pickle
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.conftest import SHAPE, save
+from tests.hostile_stores import CHUNK, HOSTILE, exchanged, good_store
 
 from voxprior import max_memory
 from voxprior.blocks import BlockedScans
-from voxprior.images import load_maps
+from voxprior.images import chunks, load_maps
 from voxprior.validation.cluster import Sent
 
 
@@ -83,7 +85,7 @@ def test_what_is_refused(refused, study):
     assert "ends in .zarr" in refused(*pack(study)[:-1], study / "study")
     empty = study / "empty.zarr"
     empty.mkdir()
-    assert "is no packed study" in refused("decode", empty, "--out", study / "o")
+    assert "is not a packed study" in refused("decode", empty, "--out", study / "o")
     told = refused("decode", empty, "--key", "file", "--out", study / "o")
     assert "--key: would have no effect" in told
     assert "is not a size" in refused("decode", empty, "--out", study / "o", "--max-memory", "x")
@@ -95,3 +97,36 @@ def test_text_for_people(run, study):
     assert "16 scans of" in done.output
     one_sample = ["map", study / "study.zarr", "--one-sample", "--despite-floor"]
     assert run(*one_sample, "--out", study / "m").exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "CHUNK", CHUNK)
+        yield good_store(tmp_path_factory.mktemp("study"))
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
+def test_a_changed_store_is_refused_by_the_command(refused, good, tmp_path, change):
+    store = shutil.copytree(good, tmp_path / "s.zarr")
+    change(store)
+    told = refused("map", store, "--one-sample", "--despite-floor", "--out", tmp_path / "out")
+    assert "s.zarr" in told
+    assert [path for path in tmp_path.iterdir() if path.name not in ("s.zarr", "elsewhere")] == []
+
+
+COMMANDS = {
+    "decode": ["--no-stock", "--model", "gp"],
+    "compare": ["--models", "gp", "--repeats", 0],
+    "map": ["--one-sample", "--despite-floor"],
+}
+
+
+@pytest.mark.parametrize("limit", ["5KB", "1GB"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_reads_a_chunk_in_the_place_of_another(refused, good, tmp_path, command, limit):
+    store = shutil.copytree(good, tmp_path / "s.zarr")
+    exchanged(store)
+    call = [command, store, *COMMANDS[command], "--max-memory", limit, "--out", tmp_path / "out"]
+    assert "is damaged (it is not what was packed at this place)" in refused(*call)
+    assert not (tmp_path / "out").exists()

@@ -22,8 +22,9 @@ def pack(
 ) -> None:
     r"""Pack images, mask, labels, groups and covariates into one compressed store.
 
-    Other commands take the store in place of the images, and start at once. Its parts have
-    checksums. A run that is stopped goes on with the same command.
+    Other commands take the store in place of the images, and start at once. It proves what it holds
+    by digests, and keeps the columns that are named here and no others. A run that is stopped goes
+    on with the same command.
 
         voxprior pack maps/*.nii.gz --labels participants.tsv --label group \
             --covariates age,sex --out study.zarr
@@ -32,7 +33,6 @@ def pack(
     """
     from voxprior.images import pack_maps
     from voxprior.images.packed import open_packed
-    from voxprior.lock import exclusive
     from voxprior.validation.progress import progress_bar
 
     refuse(scans, "events", "volume_labels", because="are for runs; maps can be packed")
@@ -40,23 +40,21 @@ def pack(
         refuse(scans, "label", "key", "groups", "covariates", because="need --labels")
     else:
         scans = replace(scans, label=label_column(scans))
-    out = out.resolve()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(out.with_name(f".{out.name}.lock"), out):
-        try:
-            pack_maps(
-                map_files(scans),
-                out,
-                **map_settings(scans),
-                progress=lambda name, total: progress_bar(True, name, total),
-                smoothing_fwhm=smoothing,
-                resample=resample,
-            )
-        except KeyboardInterrupt:
-            if not out.with_name(f".{out.name}.partial").exists():
-                raise
-            kept = "What was read is kept, and the same command goes on from there."
-            raise KeyboardInterrupt(kept) from None
+    out = out.absolute()
+    try:
+        pack_maps(
+            map_files(scans),
+            out,
+            **map_settings(scans),
+            progress=lambda name, total: progress_bar(True, name, total),
+            smoothing_fwhm=smoothing,
+            resample=resample,
+        )
+    except KeyboardInterrupt:
+        if not out.with_name(f".{out.name}.partial").exists():
+            raise
+        kept = "What was read is kept, and the same command goes on from there."
+        raise KeyboardInterrupt(kept) from None
     packed = open_packed(out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     n, n_voxels = packed.scans.shape

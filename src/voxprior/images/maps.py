@@ -210,8 +210,9 @@ def _packed_labels(packed: PackedMaps, y: Any, labels: dict[str, Any]) -> FoundL
     unknown = [name for name in named if name not in table]
     if unknown:
         raise InputError(
-            f"{packed.path}: has no column {unknown[0]!r}",
-            expected=f"one of {', '.join(map(str, table))}",
+            f"{packed.path}: the store has no column {unknown[0]!r}",
+            expected=f"one of {', '.join(map(str, table))}" if len(table.columns) else None,
+            remedy=f"Give the table that has it by {option('table')}",
         )
     groups = table[by].to_numpy() if isinstance(by, str) else by
     groups = packed.groups if groups is None else np.asarray(groups)

@@ -1,18 +1,21 @@
 """A packed study: maps, mask, labels, groups and covariates in one zarr store, read by blocks.
 
-    zarr.json          attributes: names of the scans, the table, what its columns are, settings
+    zarr.json          attributes: the description, see below
     scans              (n, V) float32; a chunk holds some voxels of all scans
     mask, affine       of volumes; mask, points and faces of surfaces
 
-A chunk is one file, compressed and with a checksum (CRC-32C): a block of voxels of all scans is one
-sequential read, and damage is found by whoever reads it. Arrays hold numbers and attributes are
-JSON; a store of another format, or with other codecs than these, is refused unread, so that nothing
-in it is ever run.
+The description holds the names of the scans, the columns that are used, settings, and the shape of
+every array with the SHA-256 of each of its chunks, by its place. Its `digest` is the SHA-256 of all
+else that it holds. So the store proves what it was when it was packed: a chunk, a label or a shape
+that was changed or exchanged is found by whoever reads it (`voxprior.images.chunks`). Stores of
+version 0.2 have no digests: they are read within the same bounds, with a warning that says so.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,15 +24,23 @@ import pandas as pd
 
 from voxprior.blocks import BlockedScans, memory_limit
 from voxprior.blocks.scans import COPIES, ChunkedArray
-from voxprior.errors import InputError, option
+from voxprior.blocks.threads import side_by_side
+from voxprior.errors import InputError, InputWarning, option
+from voxprior.images.chunks import (
+    ARRAYS,
+    SCANS,
+    StoredArray,
+    damaged,
+    digest_of,
+    package,
+    read_document,
+)
 from voxprior.images.imagespace import ImageSpace
 from voxprior.images.sources import Source
 
-KIND, VERSION = "voxprior packed maps", 2
+KIND, VERSION = "voxprior packed maps", 3
+WITHOUT_DIGESTS = 2
 SAID = ("dropped", "notes", "decisions")
-ARRAYS = ("mask", "affine", "points", "faces")
-# All that `voxprior pack` writes. Another codec could run what the store holds: one unpickles.
-CODECS = {"bytes", "blosc", "zstd", "crc32c"}
 # What zarr, pandas and numpy raise where a description is not what it should be.
 DAMAGED = (
     ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError,
@@ -37,20 +48,29 @@ DAMAGED = (
 
 
 class PackedArray(ChunkedArray):
-    """Scans of a store; a chunk that cannot be read is told in one line."""
+    """Scans of a store; every chunk is checked when it is read, here or by a worker."""
 
-    def __init__(self, array: Any, path: Path):
-        super().__init__(array)
-        self.path = str(path)
+    finite = True  # no chunk that is not is read
 
     def _fetched(self, start: int, stop: int) -> np.ndarray:
-        try:
-            return super()._fetched(start, stop)
-        except (ValueError, RuntimeError, OSError, SystemError) as error:
-            raise InputError(
-                f"{self.path}: voxels {start} to {stop} are damaged ({str(error).split('. ')[0]})",
-                remedy="Copy it again, or pack the images again",
-            ) from error
+        found = np.empty((self.shape[0], stop - start), self.dtype)
+        width = self.array.chunks[1]
+
+        def fill(index: int) -> None:
+            left = index * width
+            numbers = self.array.chunk(index)
+            here = slice(max(start, left), min(stop, left + width))
+            part = numbers[:, here.start - left : here.stop - left]
+            found[:, here.start - start : here.stop - start] = part
+
+        side_by_side(fill, range(start // width, -(-stop // width)))
+        return found
+
+    def digest(self) -> str:
+        """Fingerprint of all values; that of what is proved anyway when it is read."""
+        if self.array.digests is None:
+            return super().digest()
+        return digest_of(json.dumps([self.shape, self.array.digests]).encode())
 
 
 class PackedMaps(NamedTuple):
@@ -78,17 +98,6 @@ class PackedMaps(NamedTuple):
         return scans if COPIES * scans.nbytes > memory_limit() else scans[:, :]
 
 
-def zarr_package() -> Any:
-    """Return zarr, or say how to install it."""
-    try:
-        import zarr
-    except ImportError as error:
-        raise InputError(
-            "Packed studies need the package zarr", remedy="Run: pip install 'voxprior[dask]'"
-        ) from error
-    return zarr
-
-
 def is_packed(images: Any) -> bool:
     """Whether images are named by the folder of a store."""
     if isinstance(images, list | tuple) and len(images) == 1:
@@ -103,21 +112,34 @@ def is_packed(images: Any) -> bool:
 def open_packed(images: Any) -> PackedMaps:
     """Open a store that `is_packed`; no scan is read yet."""
     path = Path(images[0] if isinstance(images, list | tuple) else images)
-    zarr = zarr_package()
+    package("numcodecs")  # what is missing is said before anything is read
+    found = _description(path)
     try:
-        group = zarr.open_group(str(path), mode="r", zarr_format=3)
-        found = dict(group.attrs)
-        if not isinstance(found.get("kind"), str):
-            raise TypeError
+        return _opened(path, found)
     except DAMAGED as error:
-        raise InputError(
-            f"{path}: is no packed study", remedy="Make one with voxprior pack"
-        ) from error
-    if found.get("kind") != KIND or found.get("version") != VERSION:
+        if isinstance(error, InputError):
+            raise
+        raise damaged(path, f"its description: {error or type(error).__name__}") from error
+
+
+def description_digest(found: dict[str, Any]) -> str:
+    """Digest of all that a description holds beside it."""
+    content = {key: value for key, value in found.items() if key != "digest"}
+    return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False).encode())
+
+
+def _description(path: Path) -> dict[str, Any]:
+    """The attributes of a store, if they are what was packed."""
+    document = path / "zarr.json"
+    root = read_document(document, "packed study") if os.path.lexists(document) else None
+    found: Any = root.get("attributes") if isinstance(root, dict) else None
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+        raise InputError(f"{path}: is not a packed study", remedy="Make one with voxprior pack")
+    if found["kind"] != KIND or found.get("version") not in (VERSION, WITHOUT_DIGESTS):
         raise InputError(
             f"{path}: was not packed by this version of voxprior",
             expected=f"{KIND}, version {VERSION}",
-            got=f"{found.get('kind', 'another store')}, version {found.get('version', 'unknown')}",
+            got=f"{found['kind'][:50]}, version {str(found.get('version', 'unknown'))[:50]}",
             remedy="Pack the images again",
         )
     if not found.get("complete"):
@@ -125,87 +147,112 @@ def open_packed(images: Any) -> PackedMaps:
             f"{path}: was not packed to its end", remedy="Run voxprior pack again, which goes on"
         )
     try:
-        return _opened(path, group, found)
-    except DAMAGED as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{path}: its description is damaged ({type(error).__name__})",
-            remedy="Copy it again, or pack the images again",
-        ) from error
+        digest = description_digest(found)
+    except UnicodeEncodeError as error:
+        raise damaged(document, "it holds text that is not Unicode") from error
+    if found["version"] == VERSION and found.get("digest") != digest:
+        raise damaged(document, "it was changed after packing")
+    return found
 
 
-def _opened(path: Path, group: Any, found: dict[str, Any]) -> PackedMaps:
-    arrays = {
-        name: _read_array(path, group, name) if name in found["arrays"] else None for name in ARRAYS
-    }
+def _opened(path: Path, found: dict[str, Any]) -> PackedMaps:
     _check_description(found)
-    if arrays["mask"] is not None:
-        arrays["mask"] = arrays["mask"].astype(bool)
-    images = ImageSpace.from_dict({**found["images"], **arrays, "center": None})
-    scans, names = _array(path, group, "scans"), [str(name) for name in found["names"]]
-    expected = (len(names), images.space.n_voxels)
-    if scans.shape != expected or scans.dtype != np.float32:
+    names, stored = found["names"], _stored(path, found)
+    arrays: dict[str, Any] = dict.fromkeys(ARRAYS)
+    arrays |= {name: stored[name].chunk() for name in stored if name not in ("mask", SCANS)}
+    mask = arrays["mask"] = _booleans(path, stored["mask"].chunk())
+    scans = stored[SCANS]
+    expected = (len(names), int(np.count_nonzero(mask)))
+    if scans.shape != expected:
         raise InputError(
             f"{path}: its scans do not fit its mask and names",
-            expected=f"shape {expected} of float32",
-            got=f"shape {scans.shape} of {scans.dtype}",
+            expected=f"shape {expected}",
+            got=f"shape {scans.shape}",
         )
-    missing = scans.nchunks - scans.nchunks_initialized
+    try:
+        images = ImageSpace.from_dict({**found["images"], **arrays, "center": None})
+    except DAMAGED as error:  # which names a setting, as if the user had given it
+        raise damaged(path, f"its description: {error}") from error
+    if images.parts and sum(n for _, n in images.parts) != mask.size:
+        raise ValueError("its hemispheres are not those of its mask")
+    missing = sum(not os.path.lexists(scans.file(index)) for index in range(scans.n_chunks))
     if missing:
         raise InputError(
-            f"{path}: lacks {missing} of {scans.nchunks} parts of the scans",
+            f"{path}: lacks {missing} of {scans.n_chunks} parts of the scans",
             remedy="Copy it again, or pack the images again",
         )
-    table = None if found["table"] is None else pd.DataFrame(found["table"])
+    columns, rows = found["table"], range(len(names))
+    table = None if columns is None else pd.DataFrame(columns, index=rows)
     groups = None if found["groups"] is None else np.array(found["groups"])
-    for what, values in (("table", table), ("groups", groups)):
-        if values is not None and len(values) != len(names):
-            raise InputError(f"{path}: its {what} has not one entry per scan")
-    described = (found["label"], list(found["covariates"]), groups, found["said"])
-    return PackedMaps(path, images, names, table, *described, PackedArray(scans, path))
+    if found["version"] == WITHOUT_DIGESTS:
+        warnings.warn(
+            InputWarning(
+                f"{path}: was packed by version 0.2, which kept no digests: nothing proves that "
+                "its labels and the places of its parts are those of the images. Pack them again."
+            ),
+            stacklevel=4,
+        )
+    described = (found["label"], found["covariates"], groups, found["said"])
+    return PackedMaps(path, images, names, table, *described, PackedArray(scans))
+
+
+def _stored(path: Path, found: dict[str, Any]) -> dict[str, StoredArray]:
+    """The arrays of a store, each of which is described as `voxprior pack` does."""
+    listed, digests = found["arrays"], found["version"] != WITHOUT_DIGESTS
+    names = {*listed} if digests else {*listed, SCANS}
+    kinds = {"mask", "affine"} if found["images"]["parts"] is None else {"mask", "points", "faces"}
+    if not {"mask", SCANS} <= names <= kinds | {SCANS}:
+        raise ValueError(f"arrays {', '.join(names)}")
+    arrays = {}
+    for name in names:
+        entry = listed[name] if digests else _without_digests(path / name)
+        array = StoredArray.of(path / name, entry["shape"], entry["chunks"])
+        array.check()
+        arrays[name] = array
+    return arrays
+
+
+def _without_digests(folder: Path) -> dict[str, Any]:
+    """What the description says of an array, where only the array itself does."""
+    found = read_document(folder / "zarr.json", "description of an array")
+    return {"shape": found["shape"], "chunks": None}
+
+
+def _booleans(path: Path, mask: np.ndarray) -> np.ndarray:
+    if mask.max() > 1:
+        raise damaged(path / "mask", "a mask holds 0 and 1")
+    return mask.astype(bool)
 
 
 def _check_description(found: dict[str, Any]) -> None:
-    """Raise unless all that is told of the scans is of the kind that is packed."""
-    said, label, groups = found["said"], found["label"], found["groups"]
-    lists = [found["names"], found["covariates"], *(said[k] for k in SAID)]
-    fits = all(isinstance(one, list) and all(isinstance(s, str) for s in one) for one in lists)
-    fits &= label is None or isinstance(label, str)
-    fits &= groups is None or all(isinstance(g, str | int | float) for g in groups)
-    fits &= found["table"] is None or isinstance(found["table"], dict)
-    if not fits:
-        raise ValueError
+    """Raise unless all that is said of the scans is of the kind that is packed."""
+    said, label, groups, images = found["said"], found["label"], found["groups"], found["images"]
+    lists = [found["names"], found["covariates"], images["notes"], *(said[k] for k in SAID)]
+    for one in lists:
+        if not (isinstance(one, list) and all(isinstance(s, str) for s in one)):
+            raise TypeError("a list of texts is something else")
+    if not (label is None or isinstance(label, str)):
+        raise TypeError("the name of the label is not a text")
+    if type(images["voxels_dropped"]) is not int:
+        raise TypeError("a number of voxels is something else")
+    columns = {} if found["table"] is None else found["table"]
+    for what, cells in (*columns.items(), ("groups", groups)):
+        if cells is None and what == "groups":
+            continue
+        if not isinstance(cells, list) or len(cells) != len(found["names"]):
+            raise ValueError(f"{what} has not one entry per scan")
+        if not all(_is_cell(cell, missing=what != "groups") for cell in cells):
+            raise TypeError(f"{what} holds more than texts and numbers")
+    for side, n in images["parts"] or ():
+        if side not in ("left", "right") or type(n) is not int or n < 1:
+            raise ValueError("hemispheres")
 
 
-def _array(path: Path, group: Any, name: str) -> Any:
-    """An array of the store, unread, if it is of the kind that is packed."""
-    array = group[name]
-    written = array.metadata.to_dict()["codecs"]
-    codecs = {codec["name"] for codec in written}
-    little = all(c.get("configuration", {}).get("endian", "little") == "little" for c in written)
-    usual = codecs <= CODECS and little and min(array.chunks, default=1) > 0
-    if not usual or array.dtype.kind not in "fiu":
-        raise InputError(
-            f"{path}: {name} is not written as voxprior pack writes it",
-            expected=f"numbers, by the codecs {', '.join(sorted(CODECS))}",
-            got=f"{array.dtype}, by {', '.join(sorted(codecs))}",
-            remedy="Pack the images again",
-        )
-    return array
-
-
-def _read_array(path: Path, group: Any, name: str) -> np.ndarray:
-    """One of the small arrays, if it is small."""
-    array = _array(path, group, name)
-    size = array.size * array.dtype.itemsize
-    if size > memory_limit():
-        raise InputError(
-            f"{path}: {name} would take {size / 1e9:.3g} GB",
-            expected=f"at most {memory_limit() / 1e9:.3g} GB",
-            remedy="If that much is not expected the store is damaged: copy it again",
-        )
-    return array[:]
+def _is_cell(cell: Any, missing: bool) -> bool:
+    """Whether this is a text or a number as columns hold them."""
+    if type(cell) is int:
+        return -(2**63) <= cell < 2**63
+    return isinstance(cell, str | bool | float) or (missing and cell is None)
 
 
 def refuse_reading_settings(packed: PackedMaps, settings: dict[str, Any]) -> None:

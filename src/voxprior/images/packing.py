@@ -5,11 +5,15 @@ stand one after the other:
 
     1. every image is read once into ``rows``; its number and checksum go into ``rows.done``
     2. every chunk is cut out of ``rows`` and written
-    3. the description is completed, ``rows`` deleted, the folder moved to its name
+    3. the description gets the digest of every chunk by its place and of itself, ``rows`` is
+       deleted, the folder moved to its name
 
-All of it happens in ``.<name>.partial`` beside the store. A run that is killed goes on where it
-was, if the images, the mask and the settings are the same; a row or chunk that was cut short has a
-wrong checksum and is made again.
+All of it happens in ``.<name>.partial`` beside the store, under a lock: two programs never pack one
+store. A run that is killed goes on where it was, if the images, the mask and the settings are the
+same; a row or chunk that was cut short has a wrong checksum and is made again.
+
+A store leaves the machine with its study. It holds what is used of the table, and names of images
+without the folders that they stand in on this machine (`relative_names`).
 """
 
 from __future__ import annotations
@@ -19,25 +23,32 @@ import json
 import os
 import re
 import shutil
+import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import pandas as pd
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, InputWarning, option
+from voxprior.images.chunks import ARRAYS, SCANS, StoredArray, digest_of, package
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace
-from voxprior.images.labelling import LabeledMaps
-from voxprior.images.maps import find_labels
-from voxprior.images.packed import ARRAYS, KIND, VERSION, is_packed, open_packed, zarr_package
-from voxprior.images.sources import Source, find_sources, n_volumes
-
-# Bytes of a chunk before compression: large enough for the disk, small enough for any memory.
-CHUNK = 16 * 10**6
+from voxprior.images.labelling import FoundLabels, LabeledMaps, find_labels, names_of
+from voxprior.images.packed import (
+    KIND,
+    SAID,
+    VERSION,
+    description_digest,
+    is_packed,
+    open_packed,
+)
+from voxprior.images.sources import Source, find_sources, n_volumes, relative_names
+from voxprior.lock import exclusive
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
 
@@ -62,7 +73,9 @@ def pack_maps(
 ) -> Path:
     """Pack maps with their labels, groups and covariates into a zarr store.
 
-    `load_maps`, `Decoder` and every command take the store in place of the images.
+    `load_maps`, `Decoder` and every command take the store in place of the images. It holds the
+    scans inside the mask, the mask, the columns of the table that are named here, and the names of
+    the images relative to the table or the working folder.
 
     Parameters
     ----------
@@ -90,48 +103,42 @@ def pack_maps(
     >>> load_maps(store)
     Dataset(4 samples, 18 voxels, labels a: 2, b: 2)
     """
-    zarr_package()  # what is missing is told before anything is read
-    out = _free_name(Path(out))
-    settings = {"standardize": "none", "scale": "none", "mask": "auto"} | {
-        name: value for name, value in settings.items() if value is not None
-    }
-    check_fitting(None, settings)
-    sources = find_sources(maps, settings.get("mesh"))
-    counts = [n_volumes(source.load()) for source in sources]
-    labels = {"table": table, "label": label, "key": key, "covariates": covariates}
-    found = find_labels(sources, counts, y, groups=groups, unmatched=unmatched, **labels)
-    images = fit_image_space(found.maps.sources, **settings)
-    description = {
-        "kind": KIND, "version": VERSION, "complete": False, "names": found.names,
-        "label": label, "covariates": _names(found.maps.covariates),
-        "table": _plain_table(found.maps, label), "groups": _plain(found.groups),
-        "said": {"dropped": [*found.maps.dropped], "notes": [*found.said],
-                 "decisions": [*found.decided]},
-    }  # fmt: skip
-    if description["table"] is not None and label is None and found.maps.y is not None:
-        description["label"] = "label"
-    work = out.with_name(f".{out.name}.partial")
-
-    def rows(images: ImageSpace) -> np.ndarray:
-        _start(work, _digest(images, found.maps.sources, description))
-        return _write_rows(work, images, found.maps.sources, len(found.names), progress)
-
-    images, values = read_where_finite(rows, images, found.maps.sources)
-    _write_store(work, values, images, description, progress)
-    del values
-    for name in ("rows", "rows.done", "plan"):
-        (work / name).unlink()
-    os.replace(work, out)
+    package("zarr")  # what is missing is said before anything is read
+    out = Path(out).absolute()
+    _check_name(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(out.with_name(f".{out.name}.lock"), out):
+        _check_free(out)
+        settings = {"standardize": "none", "scale": "none", "mask": "auto"} | {
+            name: value for name, value in settings.items() if value is not None
+        }
+        check_fitting(None, settings)
+        sources = find_sources(maps, settings.get("mesh"))
+        counts = [n_volumes(source.load()) for source in sources]
+        labels = {"table": table, "label": label, "key": key, "covariates": covariates}
+        found = find_labels(sources, counts, y, groups=groups, unmatched=unmatched, **labels)
+        named = [label, groups if isinstance(groups, str) else None]
+        description = _description(found, _used(found.maps, label, named))
+        description["names"] = _names(found, sources, counts, table)
+        _pack(out, found, description, settings, progress)
     return out
 
 
-def _free_name(out: Path) -> Path:
-    """Refuse a name that is taken, or that commands would not know for a store."""
+def _check_name(out: Path) -> None:
+    """Refuse a name that commands would not know for a store."""
     if out.suffix != ".zarr":
-        raise InputError(f"{out}: is no name of a store", expected="a name that ends in .zarr")
+        raise InputError(f"{out}: is not a name of a store", expected="a name that ends in .zarr")
+    if out.is_symlink():
+        raise InputError(
+            f"{out}: is a link to {os.readlink(out)}",
+            remedy="Name what it leads to, or choose another name",
+        )
+
+
+def _check_free(out: Path) -> None:
+    """Refuse a name that is taken."""
     if not out.exists():
-        out.parent.mkdir(parents=True, exist_ok=True)
-        return out
+        return
     held = "other files"
     if is_packed(out):
         with suppress(InputError):  # of another program, or damaged
@@ -141,36 +148,88 @@ def _free_name(out: Path) -> Path:
     )
 
 
+def _pack(
+    out: Path,
+    found: FoundLabels,
+    description: dict[str, Any],
+    settings: dict[str, Any],
+    progress: Progress,
+) -> None:
+    """Read the images, and write the store that is described."""
+    dropped = found.maps.dropped
+    if dropped:
+        told = f"{len(dropped)} left out, the first: {dropped[0]}"
+        warnings.warn(InputWarning(told), stacklevel=3)
+    images = fit_image_space(found.maps.sources, **settings)
+    work = out.with_name(f".{out.name}.partial")
+
+    def rows(images: ImageSpace) -> np.ndarray:
+        _start(work, _digest(images, found.maps.sources, description))
+        return _write_rows(work, images, found.maps.sources, len(found.names), progress)
+
+    images, values = read_where_finite(rows, images, found.maps.sources)
+    _write_store(work, values, images, description, progress)
+    del values
+    open_packed(work)  # what cannot be read is not left as a store
+    for name in ("rows", "rows.done", "plan"):
+        (work / name).unlink()
+    os.replace(work, out)
+
+
 # ---------------------------------------------------------------- what is known beside the values
 
 
-def _plain(values: Any) -> list | None:
-    return None if values is None else np.asarray(values).tolist()
+def _description(found: FoundLabels, table: pd.DataFrame | None) -> dict[str, Any]:
+    """What is said of the scans, except for their names."""
+    covariates = found.maps.covariates
+    table = None if table is None else table.astype(object).where(table.notna(), None)
+    columns = None if table is None else {str(k): _cells(v.tolist()) for k, v in table.items()}
+    # Who was left out is not told to those who get the store.
+    dropped = ["left out when the study was packed"] * len(found.maps.dropped)
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "complete": False,
+        "label": None if found.maps.y is None or table is None else str(table.columns[0]),
+        "covariates": [] if covariates is None else [str(name) for name in covariates.columns],
+        "table": columns,
+        "groups": None if found.groups is None else _cells(np.asarray(found.groups).tolist()),
+        "said": dict(zip(SAID, (dropped, [*found.said], [*found.decided]))),
+    }
 
 
-def _names(covariates: Any) -> list[str]:
-    return [] if covariates is None else [str(name) for name in covariates.columns]
-
-
-def _plain_table(maps: LabeledMaps, label: str | None) -> dict[str, list] | None:
-    """The rows of the table that scans were joined to, or what was given one by one."""
+def _used(maps: LabeledMaps, label: str | None, named: Sequence[str | None]) -> pd.DataFrame | None:
+    """Columns that are used, labels first: of the table, or of what was given one by one."""
+    covariates = maps.covariates
     if maps.columns is not None:
-        table = maps.columns.copy()
-    elif maps.y is None and maps.covariates is None:
+        used = [*named, *(() if covariates is None else covariates.columns)]
+        return maps.columns[[*dict.fromkeys(name for name in used if name is not None)]]
+    if maps.y is None and covariates is None:
         return None
-    else:
-        import pandas as pd
+    table = pd.DataFrame() if covariates is None else covariates.copy()
+    if maps.y is not None:
+        if (label or "label") in table:
+            raise InputError(
+                f"A covariate is called {label or 'label'!r}, as the labels of the store are",
+                remedy=f"Give it another name, or name the labels by {option('label')}",
+            )
+        table.insert(0, label or "label", maps.y)
+    return table
 
-        table = pd.DataFrame() if maps.covariates is None else maps.covariates.copy()
-        if maps.y is not None:
-            if (label or "label") in table:
-                raise InputError(
-                    f"A covariate is called {label or 'label'!r}, as the labels of the store are",
-                    remedy=f"Give it another name, or name the labels by {option('label')}",
-                )
-            table[label or "label"] = maps.y
-    table = table.astype(object).where(table.notna(), None)
-    return {str(name): [*map(_plain_cell, column.tolist())] for name, column in table.items()}
+
+def _names(
+    found: FoundLabels, sources: list[Source], counts: Sequence[int], table: Any
+) -> list[str]:
+    """What scans are called in the store."""
+    near = [Path(table).absolute().parent] if isinstance(table, str | os.PathLike) else []
+    shown = relative_names(sources, [*near, Path.cwd()])
+    renamed = [Source(name, source.item) for name, source in zip(shown, sources)]
+    name_of = dict(zip(names_of(sources, counts), names_of(renamed, counts)))
+    return [name_of[name] for name in found.names]
+
+
+def _cells(values: list) -> list:
+    return [*map(_plain_cell, values)]
 
 
 def _plain_cell(value: Any) -> Any:
@@ -261,50 +320,59 @@ def _write_store(
     progress: Progress,
 ) -> None:
     """Write chunks that are not there yet, then all else, and that it is complete at last."""
-    n, V = rows.shape
-    width = min(V, max(1, CHUNK // (4 * n)))
+    stored = StoredArray(str(work / SCANS), rows.shape)
     saved = images.to_dict()
-    group, scans = _kept(work, rows.shape, width)
+    group, scans = _kept(work, stored)
     if group is None:  # there is none, or what the disk has of it is damaged
-        for part in ("zarr.json", "scans"):
+        for part in ("zarr.json", SCANS):
             remove = shutil.rmtree if (work / part).is_dir() else os.unlink
             if (work / part).exists():
                 remove(work / part)
-        group = zarr_package().open_group(str(work), mode="a")
-        scans = _new_scans(group, rows.shape, width)
-    with progress("blocks of voxels", -(-V // width)) as advance:
-        for start in range(0, V, width):
-            block = slice(start, min(V, start + width))
+        group = package("zarr").open_group(str(work), mode="a")
+        scans = _new_scans(group, stored)
+    width = stored.chunks[1]
+    with progress("blocks of voxels", stored.n_chunks) as advance:
+        for index in range(stored.n_chunks):
+            block = slice(index * width, min(rows.shape[1], (index + 1) * width))
             if not _is_whole(scans, block, rows):
                 scans[:, block] = rows[:, block]
             advance()
+    arrays = [stored]
     for name in ARRAYS:
         if saved[name] is not None:
             values = np.asarray(saved[name])
             values = values.astype(np.uint8) if values.dtype == bool else values
             _write_whole(group, name, values)
-    arrays = [name for name in ARRAYS if saved[name] is not None]
+            arrays.append(StoredArray(str(work / name), values.shape))
     plain = {name: value for name, value in saved.items() if name not in (*ARRAYS, "center")}
-    group.attrs.update(description | {"images": plain, "arrays": arrays, "complete": True})
+    listed = {array.name: _listed(array) for array in arrays}
+    whole = description | {"images": plain, "arrays": listed, "complete": True}
+    whole = json.loads(json.dumps(whole))  # as it will be read
+    group.attrs.put(whole | {"digest": description_digest(whole)})
 
 
-def _kept(work: Path, shape: tuple[int, int], width: int) -> tuple[Any, Any]:
+def _listed(array: StoredArray) -> dict[str, Any]:
+    """Shape of an array, and the digests of its chunks."""
+    contents = (Path(array.file(index)).read_bytes() for index in range(array.n_chunks))
+    return {"shape": [*array.shape], "chunks": [digest_of(content) for content in contents]}
+
+
+def _kept(work: Path, stored: StoredArray) -> tuple[Any, Any]:
     """The group and the scans of a run that was stopped, if they can be gone on with."""
     try:
-        group = zarr_package().open_group(str(work), mode="r+")
-        scans = group["scans"]
-        fits = scans.shape == shape and scans.chunks == (shape[0], width)
-        return (group, scans) if fits and np.isnan(scans.fill_value) else (None, None)
+        stored.check()
+        group = package("zarr").open_group(str(work), mode="r+")
+        return group, group[SCANS]
     except Exception:  # of files that a loss of power cut anywhere
         return None, None
 
 
-def _new_scans(group: Any, shape: tuple[int, int], width: int) -> Any:
+def _new_scans(group: Any, stored: StoredArray) -> Any:
     from zarr.codecs import BloscCodec, Crc32cCodec
 
     squeezed = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle", typesize=4)
     return group.create_array(
-        "scans", shape=shape, chunks=(shape[0], width), dtype="float32",
+        SCANS, shape=stored.shape, chunks=stored.chunks, dtype="float32",
         compressors=[squeezed, Crc32cCodec()],
         fill_value=np.nan,  # a chunk of fill values is not written, and zeros must be
     )  # fmt: skip

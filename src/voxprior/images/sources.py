@@ -24,7 +24,7 @@ from voxprior.images.findings import volume_names
 from voxprior.images.surfaces import is_surface
 
 __all__ = ["Source", "array_of", "find_sources", "n_volumes", "read_side_by_side"]
-__all__ += ["single_volumes", "stem"]
+__all__ += ["relative_names", "single_volumes", "stem"]
 
 
 def stem(path: str | Path) -> str:
@@ -170,3 +170,40 @@ def _matching(pattern: str) -> list[str]:
     if not paths:
         raise FileNotFoundError(f"{pattern}: no file matches this pattern.")
     return paths
+
+
+def relative_names(sources: Sequence[Source], near: Sequence[Path]) -> list[str]:
+    """Names of the sources without the folders that say whose machine they are on.
+
+    They are relative to the first folder of `near` in which all files are, or else to the folder
+    that the files share. A folder that holds the homes of users is not taken: its folders are the
+    names of these.
+
+    >>> from pathlib import Path
+    >>> scans = [Source(name, Path(name)) for name in ("/data/bo/s1/a.nii", "/data/bo/s2/a.nii")]
+    >>> relative_names(scans, [Path("/data/bo/s1")])
+    ['s1/a.nii', 's2/a.nii']
+    """
+    files = [[os.path.abspath(path) for path in _paths(source)] for source in sources]
+    every = [Path(path) for paths in files for path in paths]
+    if not every:
+        return [source.name for source in sources]
+    home = Path(os.path.expanduser("~"))
+    inside = (
+        folder
+        for folder in near
+        if folder not in (*home.parents, Path(folder.anchor))
+        and all(folder in path.parents for path in every)
+    )
+    base = next(inside, None) or os.path.commonpath([path.parent for path in every])
+    return [
+        " and ".join(os.path.relpath(path, base) for path in paths) or source.name
+        for source, paths in zip(sources, files)
+    ]
+
+
+def _paths(source: Source) -> list[str]:
+    """Files that a source is of; an image in memory may have one."""
+    if isinstance(source.item, dict):
+        return [os.fspath(path) for path in source.item.values()]
+    return [source.name] if source.path or os.path.exists(source.name) else []
