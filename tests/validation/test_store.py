@@ -1,13 +1,18 @@
 """Resuming: a run that stopped goes on, and never with tasks of another run."""
 
+import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
+from voxprior.errors import InputError, InputWarning
 from voxprior.validation import (
     FewShotSplit,
     LeaveOneGroupOut,
@@ -275,3 +280,204 @@ def test_large_scans_are_told_apart_by_any_value_type_or_shape(monkeypatch):
     others = [changed, X.astype("f8"), X.reshape(12, 10), X[::-1], X.view("i4")]
     assert len({digest(X), *map(digest, others)}) == 6
     assert digest(X) == digest(X.copy()) == digest(np.asfortranarray(X))
+
+
+# ---------------------------------------------------------------- records of other tasks
+
+
+def forged(path, change):
+    """Write a journal anew, with digests that are right, from records that were changed."""
+    texts = [line.partition(" ")[2] for line in path.read_text().split("\n") if line]
+    lines = [f"{store._checksum(path, text)} {text}" for text in change(texts)]
+    path.write_text("\n" + "\n".join(lines))
+
+
+def exchanged(texts):
+    records = [json.loads(text) for text in texts]
+    last = [len(records) - 1, records[-1][1]]
+    return [
+        json.dumps(record) for record in ([0, last[1]], *records[1:-1], [last[0], records[0][1]])
+    ]
+
+
+def numbered(number):
+    return lambda texts: [json.dumps([number, json.loads(texts[0])[1]]), *texts[1:]]
+
+
+def saying(value):
+    def change(texts):
+        key = json.loads(texts[0])[1]["task"]
+        return [f'[0, {{"task": "{key}", "returned": {value}}}]', *texts[1:]]
+
+    return change
+
+
+def altered(**changes):
+    def change(texts):
+        index, record = json.loads(texts[0])
+        record["returned"] |= changes
+        return [json.dumps([index, record]), *texts[1:]]
+
+    return change
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+IMPOSSIBLE = {
+    "exchanged": exchanged,
+    "too large a number": numbered(999),
+    "a negative number": numbered(-1),
+    "a text as number": numbered("x"),
+    "a truth value as number": numbered(True),
+    "nothing": lambda texts: ["null", *texts[1:]],
+    "deep": lambda texts: [DEEP, *texts[1:]],
+    "deep inside": saying(DEEP),
+    "digits": saying("9" * 5000),
+    "no JSON": lambda texts: ["[0, ", *texts[1:]],
+    "three parts": lambda texts: ["[0, 1, 2]", *texts[1:]],
+    "no value": saying("null"),
+    "a text": saying('"x"'),
+    "no task": lambda texts: ["[0, 0.5]", *texts[1:]],
+}
+FOLDS = {
+    "other scans": altered(test=[0, 1, 2, 3, 4, 35]),
+    "other training": altered(n_train=7),
+    "too few answers": altered(y_pred=["a"]),
+    "answers in answers": altered(y_pred=[["a"]] * 6),
+    "too few values": altered(values=[[0.5, 0.5]]),
+    "impossible probabilities": altered(values=[[7.5, -6.5]] * 6),
+    "another kind": altered(kind="interval"),
+    "no time": altered(fit_seconds="x"),
+    "more than a fold has": altered(more=1),
+}
+
+
+@pytest.fixture(params=["folds", "relabellings", "relabellings in batch", "fits"])
+def kept(request, data, tmp_path):
+    """Make something that keeps tasks, into a folder or into none."""
+    counted, kind = Counted(), request.param
+
+    def make(folder=None):
+        if kind == "folds":
+            return cross_validate(counted, *data, folder=folder).to_dict()
+        if kind == "fits":
+            options = {"sizes": [2], "n_repeats": 3, "folder": folder}
+            return learning_curve({"one": counted}, *data, **options).to_dict()
+        test = {"test": "fast"} if "batch" in kind else {"test": "refit", "stop_after": None}
+        model = LogisticRegression() if "batch" in kind else counted
+        return permutation_test(model, *data, n_permutations=9, folder=folder, **test).summary()
+
+    return make
+
+
+def without_times(found):
+    if isinstance(found, dict):
+        return {k: without_times(v) for k, v in found.items() if k != "timings"}
+    return [without_times(one) for one in found] if isinstance(found, list) else found
+
+
+@pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_record_that_cannot_be_is_made_anew(kept, change, tmp_path, request):
+    whole = without_times(kept())
+    kept(tmp_path)
+    (journal,) = tmp_path.rglob("*.journal")
+    forged(journal, change)
+    assert json.dumps(without_times(kept(tmp_path))) == json.dumps(whole)
+
+
+@pytest.mark.parametrize("change", FOLDS.values(), ids=FOLDS)
+def test_a_fold_that_is_not_of_its_task_is_made_anew(data, change, tmp_path):
+    whole = cross_validate(Counted(), *data, folder=tmp_path)
+    (journal,) = tmp_path.rglob("*.journal")
+    forged(journal, change)
+    Counted.fits = 0
+    again = cross_validate(Counted(), *data, folder=tmp_path)
+    assert Counted.fits == 1
+    assert again.equals(whole)
+
+
+def test_records_are_bound_to_their_number_and_run(kept, tmp_path):
+    """Lines exchanged, numbered otherwise, or of another run: their digest is not of them."""
+    whole = without_times(kept())
+    kept(tmp_path)
+    (journal,) = tmp_path.rglob("*.journal")
+    lines = [line for line in journal.read_text().split("\n") if line]
+    swapped = [line.replace("[0,", "[1,", 1) for line in lines]
+    journal.write_text("\n" + "\n".join(swapped))
+    assert json.dumps(without_times(kept(tmp_path))) == json.dumps(whole)
+    other = TaskStore(tmp_path, journal.stem, "other", {})
+    other.path.write_text(journal.read_text())
+    assert other.finished() == {}
+
+
+def test_a_journal_that_is_a_link_is_refused(data, tmp_path):
+    cross_validate(Counted(), *data, folder=tmp_path / "store")
+    (journal,) = tmp_path.rglob("*.journal")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    journal.unlink()
+    journal.symlink_to(victim)
+    with pytest.raises(InputError, match="Remove it"):
+        cross_validate(Counted(), *data, folder=tmp_path / "store")
+    assert victim.read_text() == "mine"
+
+
+# ---------------------------------------------------------------- other code, other versions
+
+
+class TestOtherCode:
+    """What an estimator does is in its source."""
+
+    TEXT = """
+from sklearn.base import BaseEstimator, ClassifierMixin
+class Mine(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.classes_ = sorted(set(y))
+        return self
+    def predict(self, X):
+        return [self.classes_[0]] * len(X)
+"""
+    MENDED = TEXT.replace("[0]", "[1]")
+
+    @staticmethod
+    def ways(model, data, folder):
+        """Every function that keeps tasks."""
+        return [
+            lambda: cross_validate(model, *data, folder=folder),
+            lambda: learning_curve({"m": model}, *data, sizes=[2], n_repeats=2, folder=folder),
+            lambda: permutation_test(model, *data, n_permutations=3, folder=folder),
+        ]
+
+    @pytest.mark.parametrize("way", range(3))
+    def test_mended_code_starts_anew(self, data, tmp_path, monkeypatch, way):
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        name = f"mended_{way}"
+        for number, text in enumerate((self.TEXT, self.TEXT, self.MENDED)):
+            (tmp_path / f"{name}.py").write_text(text)
+            sys.modules.pop(name, None)
+            importlib.invalidate_caches()
+            model = importlib.import_module(name).Mine()
+            self.ways(model, data, tmp_path / "store")[way]()
+            assert len([*(tmp_path / "store").iterdir()]) == (1 if number < 2 else 2)
+        found = cross_validate(model, *data, folder=tmp_path / "store")
+        assert set(found.predictions["y_pred"]) == {"b"}
+
+    @pytest.mark.parametrize("way", range(3))
+    def test_code_that_cannot_be_read_keeps_nothing(self, data, tmp_path, way):
+        class Closed(LogisticRegression):
+            pass
+
+        pipeline = make_pipeline(FunctionTransformer(lambda X: X), LogisticRegression())
+        for model in (Closed(), pipeline):
+            with pytest.warns(InputWarning, match=r"No finished .* the source of the estimator"):
+                self.ways(model, data, tmp_path / "store")[way]()
+        assert not (tmp_path / "store").exists()
+
+    @pytest.mark.parametrize("package", ["numpy", "scipy", "sklearn", "voxprior"])
+    @pytest.mark.parametrize("way", range(3))
+    def test_another_version_starts_anew(self, data, tmp_path, monkeypatch, way, package):
+        run = self.ways(Counted(), data, tmp_path)[way]
+        run()
+        monkeypatch.setattr(importlib.import_module(package), "__version__", "9.9")
+        run()
+        assert len([*tmp_path.iterdir()]) == 2

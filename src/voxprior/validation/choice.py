@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 
 from voxprior.validation.comparison import model_scores
-from voxprior.validation.folds import FoldOutcome, check_data, describe, fit_fold
+from voxprior.validation.folds import FoldOutcome, check_data, describe, fit_fold, fold_codec
 from voxprior.validation.result import Result
 from voxprior.validation.run import run_tasks
 from voxprior.validation.scores import TIE
-from voxprior.validation.store import TaskStore, settings_digest
+from voxprior.validation.store import TaskStore
 
 MOST_GROUPS = 20
 FEWEST_GROUPS = 3
@@ -140,7 +140,7 @@ def score_after_nested_choice(
         random_state=random_state,
         progress=progress,
         name="choices",
-        store=None if folder is None else _pair_store(folder, tasks, shared, random_state),
+        store=_pair_store(folder, tasks, shared, random_state),
     )
     if not outcome.complete:
         raise KeyboardInterrupt
@@ -169,16 +169,20 @@ def _alone(results: Mapping[str, Result], score: str) -> np.ndarray:
 
 def _fit_without_two(task, seed, estimators, rows, X, y, groups, codes, classes) -> FoldOutcome:
     name, pair = task
-    fold = rows[pair], np.flatnonzero(np.isin(codes, pair))
+    fold = _fold_without(pair, rows, codes)
     return fit_fold(fold, seed, estimators[name], X, y, groups, {}, classes, keep_model=False)
 
 
-def _pair_store(folder, tasks, shared, random_state) -> TaskStore:
-    estimators, _, X, y, groups, _, classes = shared
+def _fold_without(pair, rows, codes) -> tuple[np.ndarray, np.ndarray]:
+    return rows[pair], np.flatnonzero(np.isin(codes, pair))
+
+
+def _pair_store(folder, tasks, shared, random_state) -> TaskStore | None:
+    estimators, rows, X, y, groups, codes, classes = shared
     settings = {
         "estimators": {n: describe(m, X, y, groups, classes) for n, m in estimators.items()},
         "random_state": random_state,
     }
-    digest = settings_digest(estimators.values(), (X, y, groups), tasks, settings)
-    codec = (FoldOutcome.to_plain, FoldOutcome.from_plain)
-    return TaskStore(folder, "choices", digest, settings, *codec)
+    codec = fold_codec(lambda task: _fold_without(task[1], rows, codes), classes)
+    arrays = (X, y, groups)
+    return TaskStore.of(folder, "choices", estimators.values(), arrays, tasks, settings, **codec)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -242,6 +242,35 @@ class FoldOutcome(NamedTuple):
                 "values": None if values is None else np.array(values, dtype=float),
             }
         )
+
+    def is_of(self, train: np.ndarray, test: np.ndarray, n_classes: int) -> bool:
+        """Whether this can be the outcome of a fold; what a file says may be of another."""
+        width = len(INTERVAL_COLUMNS) if self.kind == "interval" else n_classes
+        seconds = (self.fit_seconds, self.predict_seconds)
+        return (
+            np.array_equal(self.test, test)
+            and self.n_train == len(train)
+            and self.y_pred.shape == (len(test),)
+            and self.y_pred.dtype.kind in "biufU"
+            and (self.values is None) == (self.kind == "")
+            and self.kind in ("", "interval", *("pd" if n_classes else ""))
+            and (self.values is None or self.values.shape == (len(test), width))
+            and (self.kind != "p" or _are_shares(self.values))
+            and all(isinstance(one, float) and one >= 0 for one in seconds)
+        )
+
+
+def _are_shares(values: np.ndarray) -> bool:
+    return bool(np.all((values >= 0) & (values <= 1 + 1e-6)))
+
+
+def fold_codec(fold_of: Callable[[Any], tuple], classes: np.ndarray) -> dict[str, Any]:
+    """Keywords by which a store keeps folds; `fold_of` gives the (train, test) of a task."""
+    return {
+        "encode": FoldOutcome.to_plain,
+        "decode": FoldOutcome.from_plain,
+        "fits": lambda task, outcome: outcome.is_of(*fold_of(task), len(classes)),
+    }
 
 
 def seeded(estimator, seed: np.random.SeedSequence):

@@ -20,18 +20,18 @@ from voxprior.blocks import blocked
 from voxprior.errors import InputError, InputTypeError
 from voxprior.validation.audit import Audit, Finding, audit, heed
 from voxprior.validation.folds import (
-    FoldOutcome,
     build_result,
     check_data,
     describe,
     fit_fold,
+    fold_codec,
     split_settings,
 )
 from voxprior.validation.intervals import difference_interval
 from voxprior.validation.result import Result, html_table
 from voxprior.validation.run import Outcome, run_tasks
 from voxprior.validation.splits import FewShotSplit
-from voxprior.validation.store import TaskStore, settings_digest
+from voxprior.validation.store import TaskStore
 
 STEPS = (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500, 800)
 
@@ -249,7 +249,7 @@ def learning_curve(
         random_state=random_state,
         progress=progress,
         name="fits",
-        store=None if folder is None else _fit_store(folder, tasks, shared, random_state),
+        store=_fit_store(folder, tasks, shared, random_state),
     )
     results = {}
     for (name, size), part in _by_curve_point(tasks, outcome, n_repeats).items():
@@ -262,7 +262,7 @@ def learning_curve(
     return LearningCurve(results, outcome.complete)
 
 
-def _fit_store(folder, tasks, shared, random_state) -> TaskStore:
+def _fit_store(folder, tasks, shared, random_state) -> TaskStore | None:
     estimators, folds, X, y, groups, classes = shared
     settings = {
         "estimators": {
@@ -271,9 +271,9 @@ def _fit_store(folder, tasks, shared, random_state) -> TaskStore:
         "sizes": list(folds),
         "random_state": random_state,
     }
-    digest = settings_digest(estimators.values(), (X, y, groups), (tasks, folds), settings)
-    codec = (FoldOutcome.to_plain, FoldOutcome.from_plain)
-    return TaskStore(folder, "fits", digest, settings, *codec)
+    codec = fold_codec(lambda task: folds[task[1]][task[2]], classes)
+    arrays, which = (X, y, groups), (tasks, folds)
+    return TaskStore.of(folder, "fits", estimators.values(), arrays, which, settings, **codec)
 
 
 def _by_curve_point(tasks, outcome: Outcome, n_repeats: int) -> dict[tuple[str, int], Outcome]:

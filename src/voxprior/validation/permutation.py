@@ -269,11 +269,10 @@ def permutation_test(
     prepared = prepare_for_labels(estimator, X, groups) if test == "refit" else None
     design = Design(structure, np.unique(y), estimator, X, groups, cv, classes, prepared)
     options: dict[str, Any] = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
-    if folder is not None:
-        kept: dict[str, Any] = {"test": test, "scores": scores}
-        if test != "refit":  # what is kept are blocks of so many
-            kept["labels_at_once"] = labels_at_once(test, estimator, fixed)
-        options["store"] = score_store(folder, codes, y, folds, design, random_state, kept)
+    kept: dict[str, Any] = {"test": test, "scores": scores}
+    if test != "refit":  # what is kept are blocks of so many
+        kept["labels_at_once"] = labels_at_once(test, estimator, fixed)
+    options["store"] = score_store(folder, codes, y, folds, design, random_state, kept)
     if test == "refit":
         ranks, complete = refit_ranks(codes, design, scores[0], stop_after, options)
         p, used, stopped = p_value(ranks[0], ranks[1:], stop_after, len(codes) - 1)

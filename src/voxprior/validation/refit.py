@@ -29,7 +29,7 @@ from voxprior.validation.scores import (
     margins_of,
     score_predictions,
 )
-from voxprior.validation.store import TaskStore, settings_digest
+from voxprior.validation.store import TaskStore
 
 # Scores that take few values, so that ties are broken.
 COARSE = ("accuracy", "balanced_accuracy", "auc", "coverage", "selective_accuracy")
@@ -104,8 +104,10 @@ def refit_ranks(
 
 def score_store(
     folder, codes, y, folds, design: Design, random_state, said: Mapping[str, Any]
-) -> TaskStore:
+) -> TaskStore | None:
     """Store of the scores; a rule that only says when to stop does not change them."""
+    if folder is None:
+        return None
     structure, values, estimator, X, groups, cv, classes, _ = design
     settings = describe(estimator, X, y, groups, classes) | {
         "ties": "broken by log-probability or margin",
@@ -117,8 +119,25 @@ def score_store(
     # Labels decide the folds of some splitters, hence the splitter beside the folds of the true
     # labels; the drawn codes stand for blocks and scheme.
     arrays = (X, y, groups, values, structure, np.stack(codes))
-    digest = settings_digest([estimator], arrays, (folds, cv), settings)
-    return TaskStore(folder, "relabellings", digest, settings)
+    in_batch = len(said["scores"]) if "labels_at_once" in said else None
+    return TaskStore.of(
+        folder,
+        "relabellings",
+        [estimator],
+        arrays,
+        (folds, cv),
+        settings,
+        fits=lambda codes, value: are_scores(codes, value, in_batch),
+    )
+
+
+def are_scores(codes: np.ndarray, value: Any, in_batch: int | None) -> bool:
+    """Whether these can be score and tie-break of a relabelling, or the scores of a batch."""
+    rows, width = ([value], 2) if in_batch is None else (value, in_batch)
+    return len(rows) == (1 if in_batch is None else len(codes)) and all(
+        isinstance(row, list) and len(row) == width and all(type(x) in (int, float) for x in row)
+        for row in rows
+    )
 
 
 def rank_relabelled(

@@ -40,18 +40,18 @@ from voxprior.errors import InputError, OutOfMemoryError, option, remember_refus
 from voxprior.validation.audit import Finding, audit_predictions, heed
 from voxprior.validation.cluster import Shared, active_cluster, closed, cluster_results
 from voxprior.validation.folds import (
-    FoldOutcome,
     audit_once,
     build_result,
     check_data,
     describe,
     fit_fold,
+    fold_codec,
     make_folds,
     refuse_what_memory_cannot_hold,
 )
 from voxprior.validation.progress import progress_bar
 from voxprior.validation.result import Result
-from voxprior.validation.store import TaskStore, settings_digest
+from voxprior.validation.store import TaskStore
 
 # --- the loop ---------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ def run_tasks(
     [9.429376, 6.771969]
     """
     seeds = np.random.SeedSequence(random_state).spawn(len(tasks))
-    done = {} if store is None else store.finished()
+    done = {} if store is None else store.finished(tasks)
     on_result = on_result or (lambda index, value: None)
     for index in sorted(done):
         on_result(index, done[index])
@@ -435,7 +435,7 @@ def cross_validate(
         random_state=random_state,
         progress=progress,
         name="folds",
-        store=None if folder is None else _fold_store(folder, folds, shared, settings),
+        store=_fold_store(folder, folds, shared, settings),
     )
     result = build_result(outcome, y, groups, classes, settings, found)
     return result if audited is not None else _audited_after(result, allow)
@@ -449,15 +449,13 @@ def _audited_after(result: Result, allow: Collection[str]) -> Result:
     return replace(result, findings=findings, checks=checks)
 
 
-def _fold_store(folder, folds, shared, settings) -> TaskStore:
-    estimator, *arrays, _, keep_models = shared
-    if keep_models:
+def _fold_store(folder, folds, shared, settings) -> TaskStore | None:
+    estimator, *arrays, classes, keep_models = shared
+    if keep_models and folder is not None:
         raise InputError(
             "Models are not kept in a folder",
             remedy=f"Leave out {option('keep_models')} or {option('folder')}",
         )
-    digest = settings_digest(
-        [estimator], arrays, [(np.asarray(a), np.asarray(b)) for a, b in folds], settings
-    )
-    codec = (FoldOutcome.to_plain, FoldOutcome.from_plain)
-    return TaskStore(folder, "folds", digest, settings, *codec)
+    known = [(np.asarray(a), np.asarray(b)) for a, b in folds]
+    codec = fold_codec(lambda fold: fold, classes)
+    return TaskStore.of(folder, "folds", [estimator], (*arrays, classes), known, settings, **codec)

@@ -1,22 +1,25 @@
 """Finished tasks in a folder, so that a run that was stopped goes on where it stopped.
 
-A run is known by the digest of all that decides its numbers: estimator with its parameters, data,
-folds, seed, versions. What its tasks (folds, relabellings, fits of a learning curve) have returned
-is a journal, ``<folder>/<digest>/<name>.journal``, of one record per finished task:
+A run is known by the digest of all that decides its numbers: estimator with its parameters and its
+source, data, folds, seed, versions. What its tasks (folds, relabellings, fits of a learning curve)
+have returned is a journal, ``<folder>/<digest>/<name>.journal``, of one record per finished task:
 
-    <CRC-32 of the rest> [<number of the task>, <what it returned, as JSON>]
+    <digest of the run and the rest> [<number>, {"task": <its digest>, "returned": <JSON>}]
 
 A record is appended as soon as its task ends, hence kill -9 loses only the tasks that were running.
-A record that was cut short, or whose checksum is wrong, counts as absent: its task is run again.
-Another setting has another digest, hence another subfolder: nothing is mixed up.
+A record counts as absent, and its task is run again, where it was cut short, where its digest is
+wrong (it was changed, or is of another run), or where what it says is not of its task: there are so
+many tasks, each has its digest, a fold its test scans, a relabelling so many scores. Another setting has another digest,
+hence another subfolder: nothing is mixed up. Where the source of an estimator cannot be read,
+nothing is kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import zlib
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,8 +27,10 @@ from typing import Any
 import joblib
 import numpy as np
 
-from voxprior import __version__
 from voxprior.blocks import BlockedScans
+from voxprior.content import versions
+from voxprior.errors import InputError, InputWarning
+from voxprior.source_code import UnreadableCodeError, code_digest
 from voxprior.validation.result import plain, write_whole
 
 SUFFIX = ".journal"
@@ -45,9 +50,16 @@ def settings_digest(estimators, arrays, folds, settings: dict[str, Any]) -> str:
         Which scans train and test.
     settings : dict
         All else, in JSON's types.
+
+    Raises
+    ------
+    UnreadableCodeError
+        The source of an estimator, or of what divides scans, cannot be read.
     """
+    estimators = list(estimators)
     parts = [
-        __version__,
+        json.dumps(versions(), sort_keys=True),
+        code_digest(estimators, [one.get_params(deep=True) for one in estimators], folds),
         *(f"{type(one).__module__}.{type(one).__qualname__}" for one in estimators),
         joblib.hash([one.get_params(deep=True) for one in estimators]),
         joblib.hash([_fingerprint(one) for one in arrays]),
@@ -87,6 +99,8 @@ class TaskStore:
         Written beside the journal, for people.
     encode, decode : callable, optional
         From what a task returns to JSON's types, and back; numbers need neither.
+    fits : callable, optional
+        Called with a task and what a record says that it returned: whether that can be.
 
     Examples
     --------
@@ -106,23 +120,70 @@ class TaskStore:
         settings: dict[str, Any],
         encode: Callable[[Any], Any] | None = None,
         decode: Callable[[Any], Any] | None = None,
+        fits: Callable[[Any, Any], bool] | None = None,
     ):
         self.path = Path(folder) / digest / f"{name}{SUFFIX}"
-        self.encode, self.decode = encode, decode
+        self.encode, self.decode, self.fits = encode, decode, fits
+        self.tasks: Sequence | None = None
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise InputError(f"{self.path}: is not a file of voxprior's", remedy="Remove it")
         write_whole(self.path.with_name("settings.json"), json.dumps(plain(settings), indent=1))
+
+    @classmethod
+    def of(
+        cls,
+        folder: Any,
+        name: str,
+        estimators: Iterable[Any],
+        arrays: Any,
+        folds: Any,
+        settings: dict[str, Any],
+        **codec: Any,
+    ) -> TaskStore | None:
+        """Open the store of a run, see `settings_digest`; None where nothing can be kept.
+
+        That is without a folder, or where the source of an estimator cannot be read, which is told.
+        """
+        if folder is None:
+            return None
+        try:
+            digest = settings_digest(estimators, arrays, folds, settings)
+        except UnreadableCodeError as error:
+            told = f"No finished {name} are kept: the source of the estimator cannot be read"
+            warnings.warn(InputWarning(f"{told} ({error})."), stacklevel=4)
+            return None
+        return cls(folder, name, digest, settings, **codec)
 
     def save(self, index: int, value: Any) -> None:
         """Append what a finished task returned."""
-        text = json.dumps([index, self.encode(value) if self.encode else value])
+        returned = self.encode(value) if self.encode else value
+        text = json.dumps([index, {"task": self._task(index), "returned": returned}])
         with self.path.open("ab") as journal:
             # The line break comes first: a record that was cut short before spoils only itself.
-            journal.write(f"\n{_checksum(text)} {text}".encode())
+            journal.write(f"\n{_checksum(self.path, text)} {text}".encode())
 
-    def finished(self) -> dict[int, Any]:
-        """Return what the finished tasks returned, by number."""
-        decode = self.decode or (lambda value: value)
-        return {index: decode(value) for index, value in _records(self.path)}
+    def finished(self, tasks: Sequence | None = None) -> dict[int, Any]:
+        """Return what the finished tasks returned, by number; records of other tasks are left out.
+
+        With `tasks`, these are the tasks of the run, also of all that is saved from here on.
+        """
+        self.tasks = self.tasks if tasks is None else tasks
+        found = {}
+        for index, content in _records(self.path):
+            try:
+                if content["task"] != self._task(index):
+                    continue
+                value = self.decode(content["returned"]) if self.decode else content["returned"]
+                if self.fits is None or self.tasks is None or self.fits(self.tasks[index], value):
+                    found[index] = value
+            except Exception:  # what is not of the kind can fail anywhere
+                continue
+        return found
+
+    def _task(self, index: int) -> str:
+        """Digest of a task, which its record carries: those of two are not exchanged unseen."""
+        return "" if self.tasks is None else joblib.hash(self.tasks[index])
 
 
 def count_finished(folder) -> dict[str, int]:
@@ -140,15 +201,24 @@ def count_finished(folder) -> dict[str, int]:
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Read the records of a journal that are whole."""
-    if not path.exists():
+    """Read the records of a journal that are whole, each with the number of a task."""
+    if not path.is_file():
         return
     for line in path.read_bytes().split(b"\n"):
         checksum, _, text = line.decode("ascii", errors="replace").partition(" ")
-        if text and checksum == _checksum(text):
-            index, value = json.loads(text)
-            yield index, value
+        if not text or checksum != _checksum(path, text):
+            continue
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, list) and len(record) == 2:
+            index, value = record
+            if type(index) is int and index >= 0:
+                yield index, value
 
 
-def _checksum(text: str) -> str:
-    return f"{zlib.crc32(text.encode()):08x}"
+def _checksum(path: Path, text: str) -> str:
+    """Digest of a record and of where it belongs: one of another run or kind is no record here."""
+    whole = f"{path.parent.name}/{path.name} {text}".encode()
+    return hashlib.blake2b(whole, digest_size=8).hexdigest()
