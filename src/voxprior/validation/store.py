@@ -9,9 +9,10 @@ have returned is a journal, ``<folder>/<digest>/<name>.journal``, of one record 
 A record is appended as soon as its task ends, hence kill -9 loses only the tasks that were running.
 A record counts as absent, and its task is run again, where it was cut short, where its digest is
 wrong (it was changed, or is of another run), or where what it says is not of its task: there are so
-many tasks, each has its digest, a fold its test scans, a relabelling so many scores. Another setting has another digest,
-hence another subfolder: nothing is mixed up. Where the source of an estimator cannot be read,
-nothing is kept.
+many tasks, each has its digest, a fold its test scans, a relabelling so many scores.
+
+Another setting has another digest, hence another subfolder: nothing is mixed up. Where the source
+of an estimator cannot be read, nothing is kept.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class TaskStore:
         found = {}
         for index, content in _records(self.path):
             try:
-                if content["task"] != self._task(index):
+                if self.tasks is not None and content["task"] not in ("", self._task(index)):
                     continue
                 value = self.decode(content["returned"]) if self.decode else content["returned"]
                 if self.fits is None or self.tasks is None or self.fits(self.tasks[index], value):
@@ -182,7 +183,7 @@ class TaskStore:
         return found
 
     def _task(self, index: int) -> str:
-        """Digest of a task, which its record carries: those of two are not exchanged unseen."""
+        """Digest of a task, if it is known; its record carries it, so that no two are exchanged."""
         return "" if self.tasks is None else joblib.hash(self.tasks[index])
 
 
