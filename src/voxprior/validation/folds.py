@@ -255,7 +255,7 @@ class FoldOutcome(NamedTuple):
             and (self.values is None) == (self.kind == "")
             and self.kind in ("", "interval", *("pd" if n_classes else ""))
             and (self.values is None or self.values.shape == (len(test), width))
-            and (self.kind != "p" or _are_shares(self.values))
+            and (self.kind != "p" or _are_shares(np.asarray(self.values)))
             and all(isinstance(one, float) and one >= 0 for one in seconds)
         )
 
