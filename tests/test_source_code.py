@@ -164,7 +164,7 @@ def test_versions_are_those_of_now(package, monkeypatch):
 
 def test_the_package_itself_counts_by_its_source(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("1")
-    monkeypatch.setattr(content.voxprior, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(content, "OWN", tmp_path)
     content._own_source.cache_clear()
     before = versions()["voxprior"]
     (tmp_path / "a.py").write_text("2")

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import joblib
 import numba
@@ -21,9 +23,10 @@ import numpy
 import scipy
 import sklearn
 
-import voxprior
+__all__ = ["OWN", "content_of", "file_digest", "versions"]
 
-__all__ = ["content_of", "file_digest", "versions"]
+# The folder of this package.
+OWN = Path(__file__).parent
 
 # Libraries that read images and tables; told by their records, so that none need be imported.
 READERS = ("nibabel", "nilearn", "pandas")
@@ -37,7 +40,7 @@ def versions() -> dict[str, str]:
     """
     found = {
         "python": platform.python_version(),
-        "voxprior": f"{voxprior.__version__} ({_own_source()})",
+        "voxprior": f"{sys.modules[__package__].__version__} ({_own_source()})",
         "numpy": numpy.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
@@ -57,9 +60,9 @@ def _version(package: str) -> str:
 @lru_cache
 def _own_source() -> str:
     """Digest of this package as it is installed: who develops it changes no version."""
-    folder, digest = Path(voxprior.__file__).parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.relative_to(folder).as_posix().encode())
+    digest = hashlib.sha256()
+    for path in sorted(OWN.rglob("*.py")):
+        digest.update(path.relative_to(OWN).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -108,4 +111,7 @@ def content_of(value: Any) -> Any:
         return {str(name): content_of(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [content_of(one) for one in value]
-    return f"{type(value).__name__} {joblib.hash(value)}"
+    try:
+        return f"{type(value).__name__} {joblib.hash(value)}"
+    except Exception:  # what cannot be pickled fails in its own way, and is like nothing else
+        return f"{type(value).__name__} {uuid4().hex}"

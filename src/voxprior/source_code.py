@@ -29,13 +29,11 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-import voxprior
-from voxprior.content import file_digest
+from voxprior.content import OWN, file_digest
 
 __all__ = ["UnreadableCodeError", "code_digest"]
 
 INSTALLED = {"site-packages", "dist-packages"}
-OWN = Path(voxprior.__file__).parent
 LIBRARY = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from voxprior.errors import InputError
 from voxprior.lock import exclusive
-from voxprior.output.manifest import is_whole, publish, read_manifest, write_manifest
+from voxprior.output.manifest import are_unchanged, is_whole, publish, read_manifest, write_manifest
 
 # Finished folds, relabellings and fits, kept below the unfinished output until it is whole.
 FINISHED = "finished"
@@ -51,6 +51,11 @@ def output_files(folder: Path, name: str, sign: str) -> Iterator[Path]:
 
     with _written(folder / f".{name}", folder, manifest, sign, check) as work:
         yield work
+
+
+def as_written(folder: Path, name: str, *files: str) -> bool:
+    """Tell whether files that `output_files` wrote under a name are there, and as it wrote them."""
+    return are_unchanged(folder, f"{name}_{MANIFEST}", files)
 
 
 def _place_for_hidden(out: Path) -> Path:

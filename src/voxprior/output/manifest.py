@@ -20,7 +20,7 @@ import hashlib
 import json
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -63,6 +63,12 @@ def is_whole(folder: Path, name: str) -> bool:
     if files is None:
         return False
     return all(_unchanged(folder / file, state) for file, state in _there(folder, files))
+
+
+def are_unchanged(folder: Path, name: str, files: Iterable[str]) -> bool:
+    """Tell whether files of a folder are there, and as the manifest of this name says."""
+    known = read_manifest(folder / name) or {}
+    return all(file in known and _unchanged(folder / file, known[file]) for file in files)
 
 
 def publish(work: Path, out: Path, name: str, sign: str) -> None:

@@ -7,6 +7,7 @@
 `describe_derivatives` makes a folder one of derivatives.
 """
 
+import glob
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -128,9 +129,21 @@ def _events(bold: Path, bids: Path) -> Path:
     raise FileNotFoundError(f"{places[0]}: no such events table (wanted for {bold.name}).")
 
 
+def read_beside(run: Run, confounds: bool) -> list[Path]:
+    """Files beside an image that are read if they are there: its JSON, confounds of fMRIPrep."""
+    known = entities(run.bold)
+    name = "_".join(f"{key}-{known[key]}" for key in RUN_ENTITIES if key in known and key != "echo")
+    tables = run.bold.parent.glob(f"{glob.escape(name)}_*confounds*") if confounds else ()
+    return [_sidecar(run.bold), *sorted(tables)]
+
+
+def _sidecar(bold: Path) -> Path:
+    return bold.with_name(bold.name.replace(".nii.gz", ".json"))
+
+
 def _repetition(bold: Path) -> float | None:
     """Repetition time from the JSON file beside an image; without one the header must say it."""
-    beside = bold.with_name(bold.name.replace(".nii.gz", ".json"))
+    beside = _sidecar(bold)
     if not beside.exists():
         return None
     content = read_json(beside, "JSON file of an image")

@@ -8,7 +8,7 @@ says that the mean over participants is not chance; not that most of them are ab
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,44 @@ from voxprior.decoder.comparison import decimals
 from voxprior.decoder.mapping import Mapped, mapped
 from voxprior.images import Dataset
 from voxprior.mapping import accuracy_map, group_accuracy_test
+from voxprior.validation import Result, chance_level
 from voxprior.validation.result import plain
+from voxprior.validation.scores import score_predictions
+
+
+def second_level(result: Result, alone: Mapping[str, Result | None]) -> pd.DataFrame:
+    """One row per participant: scores within (held-out runs), and between (held out itself).
+
+    The score is balanced accuracy where the classes of somebody are unequal, so that chance is the
+    same for all.
+    """
+    table = result.predictions
+    tested = {label: table[table["group"] == f"sub-{label}"] for label in alone}
+    score, rows = _same_chance(result, tested, alone), []
+    for label, own in alone.items():
+        rows.append(
+            {
+                "participant_id": f"sub-{label}",
+                "n_trials": tested[label]["sample"].nunique(),
+                "score": score,
+                "within": float("nan") if own is None else own.pooled()[score],
+                "between": score_predictions(tested[label], result.task, result.classes)[score],
+                "chance": chance_level(result, score),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _same_chance(
+    result: Result, tested: Mapping[str, pd.DataFrame], alone: Mapping[str, Result | None]
+) -> str:
+    score = result.score_names[0]
+    if score != "accuracy":
+        return score
+    shares = [one.drop_duplicates("sample")["y_true"].value_counts() for one in tested.values()]
+    unequal = any(len({*counts}) > 1 for counts in shares)
+    unequal |= any(own is not None and not own.balanced for own in alone.values())
+    return "balanced_accuracy" if unequal else score
 
 
 def group_tests(table: pd.DataFrame) -> dict[str, Any]:

@@ -5,7 +5,7 @@
     <out>/group/<name>_report.html, .._secondlevel.tsv, ...
 
 A participant who is finished with the same settings is not run again: ``.._decoding.json`` holds
-all that decides the outcome and is written last.
+all that decides the outcome and is written last, see `voxprior.study.kept`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from voxprior import __version__
 from voxprior.decoder import Decoder, Decoding, Naming, with_prior_from
 from voxprior.decoder.comparison import summary_of
 from voxprior.decoder.decoding import subject
@@ -41,10 +40,24 @@ from voxprior.study.derivatives import (
     find_runs,
     find_subjects,
 )
+from voxprior.study.kept import (
+    code_is_known,
+    recorded,
+    refuse_changed,
+    refuse_other_classes,
+    result_of,
+    results_alone,
+    settings_of,
+)
 from voxprior.study.participants import are_tasks, decode_on_workers
-from voxprior.study.second_level import as_table, group_tests, map_accuracies, write_tests
-from voxprior.validation import Result, chance_level
-from voxprior.validation.result import plain, score_predictions
+from voxprior.study.second_level import (
+    as_table,
+    group_tests,
+    map_accuracies,
+    second_level,
+    write_tests,
+)
+from voxprior.validation import Result
 
 
 @dataclass(frozen=True)
@@ -198,21 +211,20 @@ class Study:
             self.tell(f"sub-{label}: {len(runs)} runs")
             decoder = self._taught(label, datasets)
             self._decode(*self.place(label), runs, title=f"sub-{label}", decoder=decoder)
-        results = {f"sub-{label}": self._result(label) for label in self.runs}
+        results = {f"sub-{label}": result_of(self, label) for label in self.runs}
         found = {name: summary_of(result) for name, result in results.items() if result}
         return {"level": "participant", "participants": found, "folder": str(self.out)}
 
     def _unfinished(self) -> list[str]:
         """Participants whose outcome with these very settings is not there yet."""
-        labels = []
+        labels, known = [], code_is_known(self, "No participant is kept")
         for label, runs in self.runs.items():
             if len(runs) == 1 and self.cv in (None, "auto"):
                 raise InputError(
                     f"sub-{label}: has one run, so none can be held out",
                     remedy=f"Give another split, {option('cv')}",
                 )
-            folder, naming = self.place(label)
-            if self._finished(folder / naming.file("decoding.json"), runs):
+            if known and recorded(self, label) == settings_of(self, runs):
                 self.tell(f"sub-{label}: finished before with these settings, kept")
             else:
                 labels.append(label)
@@ -272,11 +284,14 @@ class Study:
         beside: Callable[[Result], list[dict[str, Any]]] | None = None,
         write_more: Callable[[Result, Path, Dataset], None] | None = None,
         decoder: Decoder | None = None,
+        check: Callable[[Dataset], None] | None = None,
     ) -> Result:
         """Read, decode and write runs; the file of settings comes last."""
-        clock = Clock()
+        clock, settings = Clock(), settings_of(self, runs)
         with clock.phase("reading images", show=bool(self.decoder.verbose)):
             data = self.read(runs, groups)
+        if check is not None:
+            check(data)
         if self.searchlight is not None:
             neighborhoods(data.space, self.searchlight)  # refused before anything long
         if data.dropped:
@@ -298,8 +313,9 @@ class Study:
         done.write(work, naming)
         if write_more is not None:
             write_more(done.result, work, data)
-        settings = json.dumps(self.settings(runs), indent=1)
-        (work / naming.file("decoding.json")).write_text(settings, "utf-8")
+        refuse_changed(self, runs, settings)
+        path = work / naming.file("decoding.json")
+        path.write_text(json.dumps(settings, indent=1), "utf-8")
         return done.result
 
     def _mapping(self, test: Callable[..., Mapped]) -> Callable[..., Mapped] | None:
@@ -312,52 +328,10 @@ class Study:
 
         return mapped if self.mapping else None
 
-    def settings(self, runs: list[Run]) -> dict[str, Any]:
-        """All that decides the outcome, in JSON's types; equal settings, equal outcome."""
-        # A prior from the others hangs on their files too.
-        read = (
-            runs
-            if self.prior_from is None
-            else [r for all_of in self.runs.values() for r in all_of]
-        )
-        files = [file for run in read for file in (run.bold, run.mask, run.events) if file]
-        estimator = self.decoder.estimator
-        parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-        return plain(
-            {
-                "Description": f"Decoding of task trials by the model '{self.model}'",
-                "Sources": [str(file) for file in files],
-                "SourceStates": [[file.stat().st_size, file.stat().st_mtime_ns] for file in files],
-                "Reading": {k: _readable(v) for k, v in sorted(self.reading.items())},
-                "Split": _readable(self.cv),
-                "Allow": list(self.allow),
-                "Permutations": self.permutations,
-                "Test": self.test,
-                "Searchlight": self.searchlight,
-                "Map": self.mapping,
-                "Report": {k: _readable(v) for k, v in sorted(self.reporting.items())},
-                "Seed": self.decoder.random_state,
-                "Model": self.model,
-                "PriorFrom": self.prior_from,
-                "Parameters": {k: repr(v) for k, v in sorted(parameters.items())},
-                "Version": __version__,
-            }
-        )
-
-    def _finished(self, path: Path, runs: list[Run]) -> bool:
-        """Whether the outcome of these very settings is there."""
-        return path.is_file() and json.loads(path.read_text("utf-8")) == self.settings(runs)
-
     def place(self, label: str) -> tuple[Path, Naming]:
         """Folder and names of a participant's files."""
         start = f"sub-{label}_{self.name}_"
         return self.out / f"sub-{label}" / "func", Naming(start, f"{start}stat-{{}}_statmap", "")
-
-    def _result(self, label: str) -> Result | None:
-        """What was found of a participant alone, if anything was."""
-        folder, naming = self.place(label)
-        path = folder / naming.file("result.json")
-        return Result.from_json(path) if path.is_file() else None
 
     def tell(self, text: str) -> None:
         """Tell a line, if anybody listens."""
@@ -381,6 +355,7 @@ class Study:
                 got=str(len(self.runs)),
             )
         describe_derivatives(self.out)
+        alone = results_alone(self)
         start = f"{self.name}_"
         naming = Naming(start, f"{start}stat-{{}}_statmap", "")
         result = self._decode(
@@ -390,16 +365,19 @@ class Study:
             title=f"{len(self.runs)} participants",
             groups=[f"sub-{label}" for label, of_one in self.runs.items() for _ in of_one],
             mapping=map_participants,
-            beside=lambda result: [as_table(self.second_level(result))],
-            write_more=self._write_group,
+            beside=lambda result: [as_table(second_level(result, alone))],
+            write_more=partial(self._write_group, alone),
+            check=partial(refuse_other_classes, alone),
         )
-        tests = group_tests(self.second_level(result))
+        tests = group_tests(second_level(result, alone))
         found = {"level": "group", **summary_of(result), "second_level": tests}
         return found | {"folder": str(self.out)}
 
-    def _write_group(self, result: Result, work: Path, data: Dataset) -> None:
+    def _write_group(
+        self, alone: dict[str, Result | None], result: Result, work: Path, data: Dataset
+    ) -> None:
         """Write the second level: scores of participants, and the map of their accuracies."""
-        write_tests(self.second_level(result), work, f"{self.name}_secondlevel")
+        write_tests(second_level(result, alone), work, f"{self.name}_secondlevel")
         if self.searchlight is None:
             return
         everywhere = data.images.inverse_transform(np.ones(data.space.n_voxels))
@@ -412,32 +390,3 @@ class Study:
         self.tell(headline(found.test))
         start = f"{self.name}_searchlight_"
         found.write(work, Naming(start, f"{start}stat-{{}}_statmap", ""))
-
-    def second_level(self, result: Result) -> pd.DataFrame:
-        """One row per participant: scores within (held-out runs), and between (held out itself)."""
-        score, rows = result.score_names[0], []
-        for label in self.runs:
-            tested = result.predictions[result.predictions["group"] == f"sub-{label}"]
-            own = self._result(label)
-            rows.append(
-                {
-                    "participant_id": f"sub-{label}",
-                    "n_trials": tested["sample"].nunique(),
-                    "score": score,
-                    "within": float("nan") if own is None else own.pooled()[score],
-                    "between": score_predictions(tested, result.task, result.classes)[score],
-                    "chance": chance_level(result, score),
-                }
-            )
-        return pd.DataFrame(rows)
-
-
-def _readable(value: Any) -> Any:
-    """A setting as JSON can hold it; objects by their representation."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(k): _readable(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_readable(v) for v in value]
-    return str(value)
