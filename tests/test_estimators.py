@@ -279,6 +279,16 @@ def test_extreme_scans_are_learned_alike_or_refused(family, extreme):
 
 
 @pytest.mark.filterwarnings("ignore")
+@every
+def test_a_scan_alone_is_scored_alike_far_from_zero_too(family):
+    X, y, space = problem(family)
+    X = X + 1e12
+    model = family.make(space).fit(X, y)
+    alone = np.concatenate([scores(model, x[None]) for x in X])
+    assert_allclose(alone, scores(model, X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
 @everything
 @extremes
 def test_results_hold_finite_numbers_whatever_the_model(family, extreme):

@@ -8,7 +8,13 @@ A file is compared with its header before anything is reserved or expanded:
 * they end where the file ends: what follows, but for zeros that fill a block, was written by
   mistake, or to exhaust memory.
 
-The voxels then go into the float32 array they become a block at a time.
+The voxels then go into the float32 array they become a block at a time. That keeps seven digits,
+all that images hold unless their values lie together far from zero. With v the values of a size
+like the usual one, half of it to twice, and f what float32 makes of them, they are lost where
+
+    mean (f - v)²  >  .01 · var v                                                           (1)
+
+which is looked at in a sample of evenly spaced voxels. Rounding of double precision is no spread.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from voxprior.errors import InputError
 
 __all__ = ["Declared", "check_affine", "check_memory", "check_numbers", "damaged"]
 __all__ += ["declared_by", "declared_in", "free_memory", "is_gzipped", "opened", "read_voxels"]
+__all__ += ["refuse_lost_digits", "sampled"]
 
 # Header with its extensions; those with the DICOM fields of every volume have some megabytes.
 HEADER_BYTES = 2**26
@@ -37,6 +44,10 @@ DEFLATE_RATIO = 1032
 PADDING_BYTES = 512
 TAG_BYTES = 2**20
 VOXELS_AT_ONCE = 2**18
+# About so many voxels are looked at for lost digits.
+SAMPLED = 2**13
+# Left side over right side of (1), as deviations; spread that rounding of double precision has.
+LOST, ROUNDING = 0.1, 1e-14
 # Volume of a voxel of sides 1, below which its axes lie in a plane as far as numbers can tell.
 FLAT = 1e-6
 
@@ -227,6 +238,33 @@ def check_affine(affine: Any, name: str) -> None:
         )
 
 
+def sampled(values: np.ndarray, n_voxels: int) -> np.ndarray:
+    """Evenly spaced values of an image of so many voxels, or of a part of it."""
+    return np.ravel(values)[:: n_voxels // SAMPLED | 1]  # odd, so as not to follow the rows
+
+
+def refuse_lost_digits(values: Any, name: str) -> None:
+    """Raise InputError where single precision does not hold what these values differ by, by (1)."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "iuf" or np.can_cast(values.dtype, np.float32):
+        return
+    exact = values[np.isfinite(values) & (values != 0)].astype(np.longdouble)
+    if not len(exact):
+        return
+    size = np.median(np.abs(exact))
+    near = exact[(np.abs(exact) >= size / 2) & (np.abs(exact) <= 2 * size)]
+    if not len(near) or size > np.finfo(np.float32).max / 2:
+        return
+    spread, error = near.std(), np.sqrt(np.mean((near.astype(np.float32) - near) ** 2))
+    if spread > ROUNDING * size and error > LOST * spread:
+        raise InputError(
+            f"{name}: its values lie together too far from zero for single precision, in which "
+            "they are read, to tell them apart",
+            got=f"values of about {float(size):.3g} that differ by {float(spread):.3g}",
+            remedy="Subtract one number from all images, in double precision, and save them again",
+        )
+
+
 def check_memory(n_values: int, name: str) -> None:
     """Raise where this many numbers do not fit into the free memory."""
     needed, free = 4 * n_values, free_memory()
@@ -255,13 +293,13 @@ def free_memory() -> int | None:
 # ------------------------------------------------------------------------- reading
 
 
-def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
+def read_voxels(declared: Declared, slope: float, inter: float, name: str) -> np.ndarray:
     """Read voxels as float32, scaled, and the file to its very end.
 
     Only there does gzip compare its checksum: nibabel stops at the last voxel, so a damaged file
     would come back as noise without an error.
     """
-    values = np.empty(declared.n_voxels, dtype=np.float32)
+    values, exact = np.empty(declared.n_voxels, dtype=np.float32), []
     with opened(declared.file) as stream:
         stream.seek(declared.offset)
         for start in range(0, len(values), VOXELS_AT_ONCE):
@@ -269,10 +307,13 @@ def read_voxels(declared: Declared, slope: float, inter: float) -> np.ndarray:
             content = stream.read(len(part) * declared.dtype.itemsize)
             if len(content) < len(part) * declared.dtype.itemsize:
                 raise EOFError(f"{declared.end} bytes expected by the header, fewer there")
-            _scale_into(part, np.frombuffer(content, declared.dtype), slope, inter)
+            stored = np.frombuffer(content, declared.dtype)
+            # A copy without a name for the block, so that no two blocks are held.
+            exact.append(sampled(_scale_into(part, stored, slope, inter), declared.n_voxels).copy())
         filled = declared.tail < TAG_BYTES and any(stream.read(declared.tail))
         if filled or _reaches_past(stream, declared.end + declared.tail):
             raise EOFError(declared.trailing)
+    refuse_lost_digits(np.concatenate(exact), name)
     return values.reshape(declared.shape, order="F")
 
 
@@ -286,9 +327,10 @@ def _reaches_past(stream: Any, position: int) -> bool:
     return bool(stream.read(1))
 
 
-def _scale_into(part: np.ndarray, stored: np.ndarray, slope: float, inter: float) -> None:
+def _scale_into(part: np.ndarray, stored: np.ndarray, slope: float, inter: float) -> np.ndarray:
+    """Fill a part of the voxels; returns the exact values."""
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told of later
-        if slope == 1 and inter == 0:
-            part[:] = stored
-        else:
-            part[:] = stored * np.float64(slope) + np.float64(inter)
+        if slope != 1 or inter != 0:
+            stored = stored * np.float64(slope) + np.float64(inter)
+        part[:] = stored
+    return stored

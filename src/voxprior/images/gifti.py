@@ -145,6 +145,7 @@ class _Array:
         self.filled, self.rest = 0, b""  # values there, and bytes of the next one
         self.text = ""  # the start of a word or of four characters that go on in the next piece
         self.inflate = zlib.decompressobj()
+        self.exact: list[np.ndarray] = []  # some of the values that are rounded
 
     @property
     def n_values(self) -> int:
@@ -203,6 +204,8 @@ class _Array:
     def _fill(self, values: np.ndarray) -> None:
         if self.filled + len(values) > self.n_values:
             raise ValueError(f"an array has more values than it declares, {self.shape}")
+        if self.values.dtype != self.stored:
+            self.exact.append(bounds.sampled(values, self.n_values).copy())
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told of later
             self.values[self.filled : self.filled + len(values)] = values
         self.filled += len(values)
@@ -216,6 +219,8 @@ class _Array:
         whole = self.encoding != "B64GZ" or self.inflate.eof
         if self.filled < self.n_values or self.rest or self.text or not whole:
             raise ValueError(f"an array is shorter than it declares, {self.shape}")
+        if self.exact:
+            bounds.refuse_lost_digits(np.concatenate(self.exact), str(self.path))
         return np.ascontiguousarray(self.values.reshape(self.shape, order=self.order))
 
     def _external(self) -> Path:

@@ -74,7 +74,7 @@ class Source:
 def array_of(image: Any, name: str) -> np.ndarray:
     """Return the values of a volume or a surface as float32; time, if any, is the last axis."""
     if is_surface(image):
-        return surfaces.surface_array(image)
+        return surfaces.surface_array(image, name)
     return volumes.volume_array(image, name)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from voxprior.errors import InputError, option
-from voxprior.images import gifti, volumes
+from voxprior.images import bounds, gifti, volumes
 from voxprior.images.findings import check_finite
 from voxprior.space import VoxelSpace
 
@@ -38,8 +38,10 @@ def is_surface(image: Any) -> bool:
     return hasattr(image, "mesh") and hasattr(getattr(image, "data", None), "parts")
 
 
-def surface_array(image: Any) -> np.ndarray:
+def surface_array(image: Any, name: str = "image") -> np.ndarray:
     """Return the values of all vertices, hemisphere after hemisphere, as float32."""
+    for part in image.data.parts.values():
+        bounds.refuse_lost_digits(bounds.sampled(part, part.size), name)
     return np.concatenate([np.asarray(part, np.float32) for part in image.data.parts.values()])
 
 
@@ -207,7 +209,7 @@ def surface_rows(
     NaN and infinite values are an error unless `gaps` lets them pass.
     """
     check_mesh(image, space, parts, name, "the mask")
-    data = surface_array(image)
+    data = surface_array(image, name)
     rows = np.ascontiguousarray(data.reshape(len(data), -1)[space.sites].T)
     if not gaps:
         check_finite(rows, name)

@@ -102,8 +102,13 @@ def volume_array(image: Any, name: str) -> np.ndarray:
         declared.check(name)
     try:
         if declared is None:
+            if isinstance(image.dataobj, np.ndarray):
+                bounds.refuse_lost_digits(bounds.sampled(image.dataobj, image.dataobj.size), name)
             return image.get_fdata(dtype=np.float32, caching="unchanged")
-        return bounds.read_voxels(declared, float(image.dataobj.slope), float(image.dataobj.inter))
+        scaling = float(image.dataobj.slope), float(image.dataobj.inter)
+        return bounds.read_voxels(declared, *scaling, name)
+    except InputError:
+        raise
     except DAMAGED as error:
         raise bounds.damaged(name, error) from error
 

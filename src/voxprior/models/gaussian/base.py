@@ -248,6 +248,7 @@ class GramModel(VoxelModel):
             crosses = [center_cross(c, means) for c, means in zip(crosses, self.gram_means_)]
         scale = self.gram_scale_
         gram = np.array([cross.gram / s for cross, s in zip(crosses, scale)])
+        gram[~self.gram_.any(axis=(1, 2))] = 0.0  # training scans that are alike: the rest is noise
         return gram, np.array([cross.squared_norms / s for cross, s in zip(crosses, scale)])
 
     def _given_crosses(self, X: np.ndarray, diagonal: np.ndarray | None) -> list[Cross]:
