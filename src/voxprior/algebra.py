@@ -9,13 +9,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numba
 import numpy as np
+from numba.extending import is_jitted
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, log_softmax, polygamma
 from threadpoolctl import ThreadpoolController
@@ -29,8 +32,10 @@ __all__ = [
     "floored_log",
     "inverse_chi2_prior",
     "kernel_threads",
+    "in_this_process",
     "launch",
     "log_softmax_rows",
+    "stays_on_one_thread",
 ]
 
 # Matrices with fewer rows are factorised faster by one thread than by several that wait.
@@ -194,7 +199,7 @@ def launch(kernel: Callable[..., None], work: int, *arguments: Any) -> None:
     [1]
     """
     with kernel_threads(work):
-        kernel(*arguments)
+        in_this_process(kernel)(*arguments)
 
 
 @contextmanager
@@ -209,3 +214,50 @@ def kernel_threads(work: int) -> Iterator[None]:
         yield
     finally:
         numba.set_num_threads(threads)
+
+
+def stays_on_one_thread(work: int) -> bool:
+    """Whether about ``work`` multiply-adds are not shared out to other threads."""
+    return work < SMALL_WORK or numba.get_num_threads() == 1 or _threads_were_left_behind
+
+
+def in_this_process(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Return a parallel numba kernel, or its form on one thread where its threads cannot run.
+
+    GNU OpenMP ends a process that was forked from one in which its threads had started, as soon as
+    the process uses them. The form on one thread is compiled there and gives the same numbers.
+
+    Examples
+    --------
+    >>> in_this_process(abs)(-2)
+    2
+    """
+    if not _threads_were_left_behind or not is_jitted(kernel):
+        return kernel
+    return _on_one_thread(kernel)
+
+
+@cache
+def _on_one_thread(kernel: Any) -> Any:
+    py = kernel.py_func
+    alone = FunctionType(py.__code__, py.__globals__, py.__name__, py.__defaults__, py.__closure__)
+    # Under one name on disk each form would be taken for the other.
+    alone.__qualname__, alone.__module__ = f"{py.__qualname__}_on_one_thread", py.__module__
+    return numba.jit(**(kernel.targetoptions | {"parallel": False, "cache": True}))(alone)
+
+
+_threads_were_left_behind = False
+
+
+def _look_for_threads_left_behind() -> None:
+    """Note, in a forked process, whether the threads of kernels had started before the fork."""
+    global _threads_were_left_behind
+    try:
+        started = numba.threading_layer() == "omp"
+    except ValueError:  # not started
+        started = False
+    _threads_were_left_behind |= started
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_look_for_threads_left_behind)

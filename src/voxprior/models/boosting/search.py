@@ -39,7 +39,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
@@ -126,7 +125,7 @@ class StumpSearch:
         known = (self.edges, self.scores, self.found_by, self.bound, number)
         earlier = (self.weights, self.runner_up)
         work = len(gamma) if number else pool.order.size
-        if work < algebra.SMALL_WORK or numba.get_num_threads() == 1:
+        if algebra.stays_on_one_thread(work):
             *found, self.runner_up = _search(*data, *known, *earlier)
         else:
             floor = _begin(*data, *known, *earlier)

@@ -67,7 +67,7 @@ import numpy as np
 from numba import njit, prange
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from voxprior.algebra import kernel_threads
+from voxprior.algebra import in_this_process, kernel_threads
 from voxprior.models.fields import blocks
 from voxprior.models.fields.field import Field, Training, residual_variance
 from voxprior.models.fields.kalman import norm_gradient, recursive_rows
@@ -338,9 +338,11 @@ def _pseudo_steps(system: DualSystem, part: slice, r_eps: float, n_pseudo: int, 
         if system.block_of is not None:
             Z[:, tau] += blocks.leave_block(system.A, system.alpha, system.block_of, own, V)
         signs[:, tau] = s
-        _measure(tau, system.gamma * r_eps, signs, V, columns, first, Z, L, weights, omega, alpha)
+        in_this_process(_measure)(
+            tau, system.gamma * r_eps, signs, V, columns, first, Z, L, weights, omega, alpha
+        )
         np.matmul(alpha, X, out=beta)
-        _add_signs(tau, signs, omega, beta)
+        in_this_process(_add_signs)(tau, signs, omega, beta)
         blocks.clear_own(beta, system.block_of, own)
         yield beta, alpha
 
