@@ -95,8 +95,9 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self in _active:
-            _active.remove(self)
+        if self not in _active:  # never entered, or this process was forked inside the block
+            return
+        _active.remove(self)
         for part in (self._client, self._local):
             if part is not None:
                 part.close()
@@ -257,6 +258,17 @@ def active_cluster() -> Cluster | None:
         given._client = backend.client
         return given
     return _active[-1] if _active else None
+
+
+def _leave_to_the_parent() -> None:
+    """Forget, in a forked process, connections and locks whose threads stayed behind."""
+    global _turn
+    _active.clear()
+    _turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 class Shared:

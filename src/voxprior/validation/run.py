@@ -78,6 +78,7 @@ _inside = 0
 _limits: Any = None
 _door = threading.Lock()
 _own = threading.local()
+_imported_by = os.getpid()
 
 
 @lru_cache(maxsize=1)
@@ -175,7 +176,12 @@ def check_jobs(n_jobs: Any) -> None:
 
 
 def _workers(n_jobs: int | None, n_tasks: int) -> int:
-    """Bound workers on this machine by its cores and the tasks; other backends keep theirs."""
+    """Bound workers on this machine by its cores and the tasks; other backends keep theirs.
+
+    A forked process has no workers: those of its parent do not answer it.
+    """
+    if os.getpid() != _imported_by and _is_active(PROCESSES):
+        return 1
     wanted = joblib.effective_n_jobs(n_jobs)
     return max(1, min(wanted, joblib.cpu_count(), n_tasks) if _is_active(LOCAL) else wanted)
 
