@@ -112,7 +112,7 @@ BATCH = ("--model", "gp", "--permutations", 9000, "--test", "batch")
 @pytest.mark.parametrize(("options", "n_seen"), [(REFIT, 20), (BATCH, 10)])
 def test_a_worker_killed_half_way_changes_nothing(study, options, n_seen):
     alone, _ = done(study, "decode", "one", *options)
-    process = start(study, "decode", "two", *options, "--cluster", "local:2")
+    process = start(study, "decode", "two", *options, "--cluster", "local:2", "--dashboard")
     finished(study, "two", n_seen)
     os.kill(workers(process.pid)[0], signal.SIGKILL)
     code, told = ended(process)
@@ -202,6 +202,6 @@ def test_two_commands_do_not_write_to_one_folder(study):
 
 def test_more_workers_than_tasks(study):
     alone, _ = done(study, "decode", "one")
-    found, told = done(study, "decode", "two", "--cluster", "local:7")
+    found, told = done(study, "decode", "two", "--cluster", "local:7", "--dashboard")
     assert "Dask dashboard" in told
     assert found == alone

@@ -46,9 +46,9 @@ def papers(monkeypatch):
 def thread_cluster(monkeypatch, tell=None):
     """A cluster whose workers are threads of this process, which know the papers made up here."""
     distributed = pytest.importorskip("distributed")
-    real, quick = distributed.LocalCluster, {"processes": False, "dashboard_address": None}
+    real, quick = distributed.LocalCluster, {"processes": False}
     monkeypatch.setattr(distributed, "LocalCluster", lambda **given: real(**given | quick))
-    return Cluster("local:2", tell=tell)
+    return Cluster("local:2", tell=tell, dashboard=True)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_stop_with_a_cluster_gives_no_half_of_a_paper(papers, no_data, monkeyp
 def test_a_paper_by_worker_processes(run, no_data, tmp_path):
     pytest.importorskip("distributed")
     told = ""
-    for name, more in (("one", []), ("two", ["--cluster", "local:2"])):
+    for name, more in (("one", []), ("two", ["--cluster", "local:2", "--dashboard"])):
         result = run("reproduce", "palatucci2007", "--quick", "--out", tmp_path / name, *more)
         assert result.exit_code == 0, result.output
         told = result.output

@@ -189,7 +189,7 @@ class TestParticipantsOnWorkers:
         """Workers are threads of this process: started at once."""
         distributed = pytest.importorskip("distributed")
         real = distributed.LocalCluster
-        quick = {"processes": False, "dashboard_address": None}
+        quick = {"processes": False}
         monkeypatch.setattr(distributed, "LocalCluster", lambda **given: real(**given | quick))
 
     @staticmethod

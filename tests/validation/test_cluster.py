@@ -1,24 +1,33 @@
 """Tasks on Dask workers: the same results as in one process, also where workers die."""
 
+import asyncio
+import gc
 import os
 import pickle
 import signal
 import socket
+import stat
+import struct
 import threading
 import time
 from concurrent.futures import CancelledError
+from contextlib import suppress
 
 import joblib
 import numpy as np
 import pytest
 
 from voxprior import GPClassifier
-from voxprior.errors import InputError, OutOfMemoryError
+from voxprior.errors import InputError, InputWarning, OutOfMemoryError
 from voxprior.validation import Cluster, cluster, cross_validate, permutation_test, run
 from voxprior.validation.cluster import Sent
 from voxprior.validation.run import run_tasks
 
 distributed = pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
+from distributed import comm  # noqa: E402
+from distributed.protocol import dumps  # noqa: E402
+from distributed.security import Security  # noqa: E402
 
 
 @pytest.fixture
@@ -27,7 +36,7 @@ def threads(at_once, monkeypatch):
     real = distributed.LocalCluster
 
     def quick(**options):
-        return real(**options | {"processes": False, "dashboard_address": None})
+        return real(**options | {"processes": False})
 
     monkeypatch.setattr(distributed, "LocalCluster", quick)
 
@@ -40,7 +49,7 @@ def where(task, seed, scale):
 def test_loops_run_on_the_workers_and_give_the_same(threads):
     told = []
     alone = run_tasks(where, range(12), [np.ones(5)]).values
-    with Cluster("local:2", tell=told.append) as workers:
+    with Cluster("local:2", tell=told.append, dashboard=True) as workers:
         found = run_tasks(where, range(12), [np.ones(5)])
         again = run_tasks(where, range(12), [np.ones(5)])
         assert workers.started
@@ -74,11 +83,15 @@ def test_what_was_asked_for_is_checked(monkeypatch):
             pass  # told before any work
         assert not nobody.started
         assert cluster.active_cluster() is None
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
-    with Cluster():
-        pass  # nothing was asked for
-    with pytest.raises(InputError, match=r"pip install 'voxprior\[dask\]'"), Cluster("local:2"):
-        pass
+    for package in ("distributed", "cryptography"):
+        monkeypatch.setattr(
+            cluster, "find_spec", lambda name, absent=package: name != absent or None
+        )
+        with Cluster():
+            pass  # nothing was asked for
+        told = rf"need {package}, which.*pip install 'voxprior\[dask\]'"
+        with pytest.raises(InputError, match=told), Cluster("local:2"):
+            pass
 
 
 def test_a_scheduler_without_workers_is_told(monkeypatch):
@@ -101,11 +114,110 @@ def test_a_server_that_says_nothing_is_told(monkeypatch):
         pass
 
 
-def test_workers_leave_the_environment_as_it_was():
+def framed(message):
+    """A message as Dask frames it."""
+    frames = dumps(message)
+    head = struct.pack(f"<{len(frames) + 1}Q", len(frames), *map(len, frames))
+    return struct.pack("<Q", len(head) + sum(map(len, frames))) + head + b"".join(frames)
+
+
+HANDSHAKE = framed({"compression": None, "python": (3, 11, 7), "pickle-protocol": 5})
+RUBBISH = {
+    "nothing": [b""],
+    "another protocol": [b"HTTP/1.1 400 Bad Request\r\n\r\n"],
+    "zeros": [bytes(4096)],
+    "noise": [np.random.default_rng(0).bytes(4096)],
+    "gigabytes to come": [(3 * 10**9).to_bytes(8, "little") + bytes(1000)],
+    "noise after the handshake": [HANDSHAKE, np.random.default_rng(1).bytes(4096)],
+    "another identity": [HANDSHAKE, framed({"type": "Worker"})],
+    "a list": [HANDSHAKE, framed([1, 2])],
+    "a scheduler, then noise": [
+        HANDSHAKE, framed({"type": "Scheduler"}), np.random.default_rng(2).bytes(99)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", RUBBISH.values(), ids=RUBBISH)
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_rubbish_is_not_a_scheduler(monkeypatch, capfd, answers):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+
+    def serve(server):
+        with suppress(OSError):
+            while True:
+                with server.accept()[0] as call:
+                    for answer in answers:
+                        call.sendall(answer)
+                        time.sleep(0.1)
+                        call.recv(2**16)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match="No scheduler answers") as caught:
+            Cluster(scheduler=address).__enter__()
+        server.shutdown(socket.SHUT_RDWR)
+    assert "\n" not in str(caught.value)
+    caught.value.__cause__.__traceback__ = None
+    gc.collect()  # a client that never connected says nothing at its end
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_workers_are_alone_with_their_command():
     before = dict(os.environ)
     with Cluster("local:1") as workers:
-        workers.client  # noqa: B018 - starts them
+        client = workers.client
         assert dict(os.environ) == before
+        folder = client.submit(worker_folder).result()
+        assert stat.S_IMODE(os.stat(workers._folder.name).st_mode) == 0o700
+        assert folder.startswith(workers._folder.name)
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        with pytest.raises(OSError):  # another user's client, without a certificate
+            asyncio.run(comm.connect(address.replace("tls", "tcp"), timeout=1))
+        own = Security.temporary().get_connection_args("client")  # and with one of their own
+        with pytest.raises(OSError):
+            asyncio.run(comm.connect(address, timeout=1, **own))
+        listening = listening_sockets()
+        assert len(listening) >= 2
+        for place in listening:
+            assert place[0] == "127.0.0.1"
+            assert not answer_of_a_page(place)
+        assert client.submit(sum, [1, 2]).result() == 3
+    assert not os.path.exists(folder)
+
+
+def worker_folder():
+    return distributed.get_worker().local_directory
+
+
+def listening_sockets():
+    me = psutil.Process()
+    parts = [me, *me.children(recursive=True)]
+    found = [one for part in parts for one in part.net_connections(kind="inet")]
+    return [tuple(one.laddr) for one in found if one.status == psutil.CONN_LISTEN]
+
+
+def answer_of_a_page(place):
+    with socket.create_connection(place, timeout=5) as call, suppress(OSError):
+        call.sendall(b"GET /info/main/workers.html HTTP/1.0\r\n\r\n")
+        return call.recv(100)
+
+
+def test_the_dashboard_is_on_the_loopback_only_where_it_is_asked_for(threads):
+    for dashboard in (False, True):
+        with Cluster("local:1", dashboard=dashboard) as workers:
+            workers.client.submit(sum, [1, 2]).result()
+            pages = [place for place in listening_sockets() if answer_of_a_page(place)]
+            assert [place[0] for place in pages] == ["127.0.0.1"] * dashboard
+
+
+def test_an_address_without_a_secret_says_what_it_means(monkeypatch):
+    served = distributed.LocalCluster(
+        n_workers=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"
+    )
+    with served, pytest.warns(InputWarning, match="whoever reaches it can run code as"):
+        Cluster(scheduler=served.scheduler_address).__enter__().__exit__()
 
 
 def test_a_scheduler_that_has_gone_is_told(threads, monkeypatch):
@@ -132,6 +244,7 @@ def cancelled_once(task, seed, memory):
 def test_workers_leave_ctrl_c_to_the_command(monkeypatch):
     given: list[tuple] = []
     monkeypatch.setattr(cluster.signal, "signal", lambda *what: given.append(what))
+    monkeypatch.setattr(cluster, "_end_pages", lambda worker: None)
     cluster.dask_setup(None)
     assert given == [(signal.SIGINT, signal.SIG_IGN)]
     other = threading.Thread(target=cluster.dask_setup, args=(None,))

@@ -316,17 +316,27 @@ class Workers:
     ] = None
     scheduler: Annotated[
         str | None,
-        _option(MACHINES, "Workers of a running Dask scheduler, by its address: tcp://host:8786."),
+        _option(MACHINES, "Workers of a running Dask scheduler, by its address: tls://host:8786."),
     ] = None
+    dashboard: Annotated[
+        bool,
+        _option(
+            MACHINES,
+            "With --cluster: a page of what workers do, which every user of this machine can read.",
+            "--dashboard",
+        ),
+    ] = False
 
     def __enter__(self) -> Any:
+        if self.dashboard and self.cluster is None:
+            raise ValueError("--dashboard: would have no effect without --cluster.")
         if self.cluster is None and self.scheduler is None:
             self._context: Any = nullcontext()
         else:
             from voxprior.cli.terminal import say
             from voxprior.validation import Cluster
 
-            self._context = Cluster(self.cluster, self.scheduler, say)
+            self._context = Cluster(self.cluster, self.scheduler, say, self.dashboard)
         self._context.__enter__()
         return self
 

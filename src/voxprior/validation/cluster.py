@@ -8,14 +8,21 @@ them.
 
 Dask runs the tasks of a worker that died again, elsewhere. If the shared data died with it, they
 are sent again and the tasks that are left go on. A scheduler that died ends the work.
+
+Who reaches a scheduler of Dask can run code as its owner. Workers of this machine therefore speak
+TLS on the loopback, by a certificate that exists in memory for this one cluster, and keep what they
+put on disk in a folder of their own; a scheduler with an address of its own has the protection that
+it was started with.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import pickle
 import signal
+import tempfile
 import threading
 import time
 import warnings
@@ -31,12 +38,13 @@ import joblib
 import numpy as np
 from joblib.parallel import BACKENDS, get_active_backend
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, InputWarning, option
 
 # Seconds that a scheduler has to answer, and to have workers.
 PATIENCE = 10
 # So often the shared data may be lost without a single task finished in between.
 MOST_LOSSES = 3
+LOOPBACK = "127.0.0.1"
 
 _active: list[Cluster] = []
 _in_task: ContextVar[bool] = ContextVar("in_task", default=False)
@@ -53,7 +61,10 @@ class Cluster:
     scheduler : str, optional
         Address of a running scheduler, "tcp://host:8786". Its workers need this package.
     tell : callable, optional
-        Called with the address of the dashboard once there are workers.
+        Called with the address of the dashboard, where there is one, once there are workers.
+    dashboard : bool
+        Let the workers of this machine show what they do on a page. It has no password: every user
+        of this machine can read it.
 
     Examples
     --------
@@ -71,11 +82,13 @@ class Cluster:
         cluster: str | None = None,
         scheduler: str | None = None,
         tell: Callable[[str], None] | None = None,
+        dashboard: bool = False,
     ):
         self.n_local = None if cluster is None else _number_of_workers(cluster)
-        self.scheduler, self.tell = scheduler, tell
+        self.scheduler, self.tell, self.dashboard = scheduler, tell, dashboard
         self._client: Any = None
         self._local: Any = None
+        self._folder: Any = None
         if cluster is not None and scheduler is not None:
             raise InputError(
                 f"{option('cluster')} and {option('scheduler')} exclude each other",
@@ -84,11 +97,12 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         if self.n_local is not None or self.scheduler is not None:
-            if find_spec("distributed") is None:
-                raise InputError(
-                    "Dask is not installed, which many machines need",
-                    remedy="Install it by pip install 'voxprior[dask]'",
-                )
+            for package in ("distributed", "cryptography"):
+                if find_spec(package) is None:
+                    raise InputError(
+                        f"Workers of Dask need {package}, which is not installed",
+                        remedy="Install it by pip install 'voxprior[dask]'",
+                    )
             if self.scheduler is not None:
                 self.client  # noqa: B018 - one that does not answer is told before any work
             _active.append(self)
@@ -101,7 +115,9 @@ class Cluster:
         for part in (self._client, self._local):
             if part is not None:
                 part.close()
-        self._client = self._local = None
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._client = self._local = self._folder = None
 
     @property
     def started(self) -> bool:
@@ -115,11 +131,14 @@ class Cluster:
             if self.scheduler is None:
                 from distributed import Client
 
-                self._local = _local_workers(self.n_local)
+                self._folder = tempfile.TemporaryDirectory(
+                    prefix="voxprior-", ignore_cleanup_errors=True
+                )
+                self._local = _local_workers(self.n_local, self.dashboard, self._folder.name)
                 self._client = Client(self._local, set_as_default=False)
             else:
                 self._client = _connected(self.scheduler)
-            if self.tell is not None:
+            if self.tell is not None and (self.dashboard or self.scheduler is not None):
                 self.tell(f"Dask dashboard: {self._client.dashboard_link}")
         return self._client
 
@@ -146,20 +165,35 @@ def _number_of_workers(text: str) -> int:
     return int(number)
 
 
-def _local_workers(number: int | None) -> Any:
+def _local_workers(number: int | None, dashboard: bool, folder: str) -> Any:
     """Worker processes of this machine; what goes wrong is told by us, not in logs of Dask."""
     import dask
     from distributed import LocalCluster
+    from distributed.security import Security
 
-    options = {"n_workers": number, "threads_per_worker": 1, "dashboard_address": ":0"}
+    options = {"n_workers": number, "threads_per_worker": 1, "host": LOOPBACK}
+    options |= {"dashboard_address": f"{LOOPBACK}:0", "local_directory": folder}
+    settings: dict[str, Any] = {"distributed.worker.preload": [__name__]}
+    settings["distributed.worker.http.routes"] = []
+    if not dashboard:
+        settings["distributed.scheduler.http.routes"] = []
     for losses in range(MOST_LOSSES + 1):
         try:
-            with dask.config.set({"distributed.worker.preload": [__name__]}), _own_environment():
-                return LocalCluster(**options, silence_logs=logging.CRITICAL)
+            with dask.config.set(settings), _own_environment():
+                security = Security.temporary()
+                made = LocalCluster(**options, security=security, silence_logs=logging.CRITICAL)
+            if not dashboard:
+                _end_pages(made.scheduler)
+            return made
         except RuntimeError:  # a worker died while it was started
             if losses == MOST_LOSSES:
                 raise
     return None
+
+
+def _end_pages(server: Any) -> None:
+    """Close the server of pages that every part of Dask starts, with no secret."""
+    server.loop.add_callback(server.http_server.stop)
 
 
 @contextmanager
@@ -174,7 +208,11 @@ def _own_environment() -> Iterator[None]:
 
 
 def dask_setup(worker: Any) -> None:
-    """Leave Ctrl-C to the process that started this worker; Dask calls this in every new one."""
+    """Close the pages of a worker, and leave Ctrl-C to the process that started it.
+
+    Dask calls this in every new one.
+    """
+    _end_pages(worker)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -185,18 +223,29 @@ def _connected(address: str) -> Any:
     from distributed import Client
     from distributed.comm import get_address_host_port
 
+    class ClosedByHand(Client):
+        def __del__(self) -> None:
+            """Leave one that never connected alone: it would wait for itself, and say so."""
+
     try:
         get_address_host_port(address)  # a client with a wrong address would not close
         if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.ca-file", None):
             raise ValueError("no certificate is configured, distributed.comm.tls.ca-file")
-        client = _in_time(lambda: Client(address, timeout=PATIENCE, set_as_default=False))
-    except (OSError, ValueError) as error:
+        _in_time(lambda: asyncio.run(_asked(address)))
+        client = _in_time(lambda: ClosedByHand(address, timeout=PATIENCE, set_as_default=False))
+    except Exception as error:  # whatever listens there may answer anything
         raise InputError(
             f"No scheduler answers at {option('scheduler', address)}",
             expected="the address of a running Dask scheduler, for instance tcp://host:8786",
-            got=f"{error}".rstrip("."),
+            got=" ".join(f"{error or type(error).__name__}".split()).rstrip("."),
             remedy="Start one by `dask scheduler`, and `dask worker` on every machine",
         ) from error
+    if address.startswith("tcp:"):
+        told = f"{option('scheduler', address)} has no secret: whoever reaches it can run code as"
+        told = f"{told} you, and as those who started it and its workers."
+        warnings.warn(
+            InputWarning(f"{told} Keep it on a closed network, or use tls://."), stacklevel=5
+        )
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as error:
@@ -206,6 +255,22 @@ def _connected(address: str) -> Any:
             remedy=f"Start some by `dask worker {address}`",
         ) from error
     return client
+
+
+async def _asked(address: str) -> None:
+    """Ask what listens there whether it is a scheduler; a client would go on asking at its end."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    secret = Security().get_connection_args("client")
+    comm = await connect(address, timeout=PATIENCE, **secret)
+    try:
+        await comm.write({"op": "identity", "reply": True})
+        answer = await asyncio.wait_for(comm.read(), PATIENCE)
+    finally:
+        comm.abort()
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+        raise ValueError("what is not an answer of a scheduler")
 
 
 def _in_time(connect: Callable[[], Any]) -> Any:
