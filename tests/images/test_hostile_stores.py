@@ -7,13 +7,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
 from tests import hostile_stores
 from tests.hostile_stores import CHUNK, HOSTILE, before_digests, exchanged, good_store
 
 from voxprior import max_memory
 from voxprior.blocks import BlockedScans
 from voxprior.errors import InputError, InputWarning
-from voxprior.images import chunks, load_maps
+from voxprior.images import chunks, load_maps, pack_maps
 
 MOST_BYTES = 10**9
 
@@ -113,3 +114,32 @@ def test_the_fingerprint_of_scans_is_of_their_content(copy, tmp_path):
         assert load_maps(copy, standardize="none", scale="none").X.digest() == first
         hostile_stores.chunk()(hostile_stores.numbers(hostile_stores.put(7)))(copy)
         assert load_maps(copy, standardize="none", scale="none").X.digest() != first
+
+
+@pytest.fixture(scope="module")
+def surface_store(tmp_path_factory):
+    rng, out = np.random.default_rng(0), tmp_path_factory.mktemp("mesh") / "s.zarr"
+    side = InMemoryMesh(rng.normal(size=(6, 3)), np.array([[0, 1, 2], [2, 3, 4], [3, 4, 5]]))
+    mesh = PolyMesh(left=side, right=side)
+    sides = [{part: rng.normal(size=6) for part in ("left", "right")} for _ in range(4)]
+    return pack_maps([SurfaceImage(mesh, data) for data in sides], out, list("abab"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        hostile_stores.inside("images", parts=[["left", 6], ["right", 7]]),
+        hostile_stores.inside("images", parts=[["left", 12], ["up", 0]]),
+        hostile_stores.inside("images", parts=None),
+        hostile_stores.chunk("points")(lambda body: np.full(36, np.nan).tobytes()),
+        hostile_stores.chunk("points", seal=False)(lambda body: np.ones(36).tobytes()),
+        hostile_stores.chunk("faces")(lambda body: np.full(18, 12).tobytes()),
+        hostile_stores.chunk("faces")(lambda body: np.full(18, -1).tobytes()),
+        hostile_stores.flipped("faces"),
+    ],
+)
+def test_a_changed_store_of_surfaces_is_refused(surface_store, tmp_path, change):
+    copy = shutil.copytree(surface_store, tmp_path / "copy.zarr")
+    change(copy)
+    with pytest.raises(InputError, match=r"copy.zarr.* is damaged"):
+        load_maps(copy)

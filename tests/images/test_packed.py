@@ -551,10 +551,15 @@ def test_subjects_in_folders_stay_apart(tmp_path):
 
 
 def test_a_description_too_large_to_read_is_not_written(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(chunks, "DOCUMENT_BYTES", 1000)
-    with pytest.raises(InputError, match=r"zarr.json: cannot be read"):
+    monkeypatch.setattr(packing, "DOCUMENT_BYTES", 1000)
+    with pytest.raises(InputError, match=r"names and columns of 12 scans take .* at most 0.001 MB"):
         pack_maps(f"{study}/*.nii.gz", tmp_path / "s.zarr", table=study / "labels.tsv", **LABELS)
-    assert not (tmp_path / "s.zarr").exists()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_a_store_is_read_for_cannot_be_regressed_out(store):
+    with pytest.raises(InputError, match="names 'animal', which is the label"):
+        load_maps(store, covariates=["animal"])
 
 
 # ---------------------------------------------------------------- several programs at once

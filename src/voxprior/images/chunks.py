@@ -29,7 +29,7 @@ from voxprior.documents import read_json
 from voxprior.errors import InputError
 from voxprior.images.findings import listed
 
-__all__ = ["ARRAYS", "CHUNK", "SCANS", "StoredArray"]
+__all__ = ["ARRAYS", "CHUNK", "DOCUMENT_BYTES", "SCANS", "StoredArray"]
 __all__ += ["damaged", "digest_of", "package", "read_document"]
 
 SCANS = "scans"

@@ -46,6 +46,7 @@ from voxprior.images.labelling import (
 from voxprior.images.packed import PackedMaps, is_packed, open_packed, refuse_reading_settings
 from voxprior.images.preparation import prepare_scans
 from voxprior.images.sources import Source, find_sources, n_volumes
+from voxprior.images.tables import check_join
 from voxprior.labels import refuse_missing
 
 __all__ = ["load_differences", "load_maps"]
@@ -214,6 +215,7 @@ def _packed_labels(packed: PackedMaps, y: Any, labels: dict[str, Any]) -> FoundL
             expected=f"one of {', '.join(map(str, table))}" if len(table.columns) else None,
             remedy=f"Give the table that has it by {option('table')}",
         )
+    check_join(label, columns)
     groups = table[by].to_numpy() if isinstance(by, str) else by
     groups = packed.groups if groups is None else np.asarray(groups)
     if label is not None and not labels["new"]:

@@ -14,6 +14,7 @@ version 0.2 have no digests: they are read within the same bounds, with a warnin
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from pathlib import Path
@@ -221,7 +222,7 @@ def _without_digests(folder: Path) -> dict[str, Any]:
 def _booleans(path: Path, mask: np.ndarray) -> np.ndarray:
     if mask.max() > 1:
         raise damaged(path / "mask", "a mask holds 0 and 1")
-    return mask.astype(bool)
+    return mask.view(bool)
 
 
 def _check_description(found: dict[str, Any]) -> None:
@@ -243,6 +244,9 @@ def _check_description(found: dict[str, Any]) -> None:
             raise ValueError(f"{what} has not one entry per scan")
         if not all(_is_cell(cell, missing=what != "groups") for cell in cells):
             raise TypeError(f"{what} holds more than texts and numbers")
+        texts = {isinstance(cell, str) for cell in cells if cell is not None}
+        if what in found["covariates"] and len(texts) > 1:
+            raise TypeError(f"{what} holds both texts and numbers")
     for side, n in images["parts"] or ():
         if side not in ("left", "right") or type(n) is not int or n < 1:
             raise ValueError("hemispheres")
@@ -252,7 +256,9 @@ def _is_cell(cell: Any, missing: bool) -> bool:
     """Whether this is a text or a number as columns hold them."""
     if type(cell) is int:
         return -(2**63) <= cell < 2**63
-    return isinstance(cell, str | bool | float) or (missing and cell is None)
+    if isinstance(cell, float):
+        return math.isfinite(cell)
+    return isinstance(cell, str | bool) or (missing and cell is None)
 
 
 def refuse_reading_settings(packed: PackedMaps, settings: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 
 from voxprior.errors import InputError, InputWarning, option
-from voxprior.images.chunks import ARRAYS, SCANS, StoredArray, digest_of, package
+from voxprior.images.chunks import ARRAYS, DOCUMENT_BYTES, SCANS, StoredArray, digest_of, package
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace
 from voxprior.images.labelling import FoundLabels, LabeledMaps, find_labels, names_of
@@ -156,6 +156,13 @@ def _pack(
     progress: Progress,
 ) -> None:
     """Read the images, and write the store that is described."""
+    size = len(json.dumps(description, indent=2))
+    if size > DOCUMENT_BYTES:
+        raise InputError(
+            f"The names and columns of {len(found.names)} scans take {size / 1e6:.3g} MB",
+            expected=f"at most {DOCUMENT_BYTES / 1e6:.3g} MB",
+            remedy=f"Name fewer {option('covariates')}, or pack the scans in several stores",
+        )
     dropped = found.maps.dropped
     if dropped:
         told = f"{len(dropped)} left out, the first: {dropped[0]}"
