@@ -252,28 +252,6 @@ def test_quantities_have_more_than_five_values():
 # ---------------------------------------------------------------- variables
 
 
-def test_association_is_the_test_of_its_kind():
-    rng = np.random.default_rng(0)
-    y, age = np.tile([0, 1], 15), rng.normal(size=30)
-    site, number = np.arange(30) % 3, rng.normal(size=30)
-    table = np.array([[((site == s) & (y == c)).sum() for c in (0, 1)] for s in range(3)])
-    assert variables._association(y, site, True) == pytest.approx(stats.chi2_contingency(table)[1])
-    wanted = stats.f_oneway(age[y == 0], age[y == 1])[1]
-    assert variables._association(y, age, True) == pytest.approx(wanted)
-    wanted = stats.spearmanr(number, age)[1]
-    assert variables._association(number, age, False) == pytest.approx(wanted)
-    wanted = stats.f_oneway(*(number[site == s] for s in range(3)))[1]
-    assert variables._association(number, site, False) == pytest.approx(wanted)
-    assert variables._association(y, np.ones(30), True) == 1
-    few, many = np.arange(30) % 5, np.arange(30) % 6  # five values are levels, six a number
-    assert variables._association(number, few, False) == pytest.approx(
-        stats.f_oneway(*(number[few == s] for s in range(5)))[1]
-    )
-    assert variables._association(number, many, False) == pytest.approx(
-        stats.spearmanr(number, many)[1]
-    )
-
-
 @pytest.mark.parametrize(("fewest", "found"), [(2, True), (3, False)])
 @pytest.mark.parametrize("per_group", [1, 4])
 def test_groups_of_one_class_must_be_three(fewest, found, per_group):
@@ -294,12 +272,17 @@ def test_groups_that_hold_classes_unlike():
         assert bool(variables._confounded_groups(y, groups)) == found
 
 
-def test_covariates_are_told_below_a_twentieth(monkeypatch):
+@pytest.mark.parametrize(("crossed", "level"), [(False, 0.05), (True, 0.04)])
+def test_columns_are_told_below_a_twentieth(monkeypatch, crossed, level):
+    """Groups that cross the classes have a hundredth of it."""
     X, y = noise()
-    known = {"variables": {"age": X[:, 0], "score": X[:, 1]}}
-    for p, found in ((0.024, 2), (0.026, 0)):  # Holm doubles the smaller
-        monkeypatch.setattr(variables, "_association", lambda *_, p=p: p)
-        assert len(variables.labels_confounded(audited(X, y, **known))) == found
+    known = {"variables": {"age": X[:, 0]}, "columns": {"score": X[:, 1]}}
+    groups = np.arange(20) // 2 if crossed else None
+    for p, found in ((level - 0.001, 2), (level, 0)):
+        monkeypatch.setattr(
+            variables, "adjusted_p", lambda _y, _c, columns, _s, p=p: dict.fromkeys(columns, p)
+        )
+        assert len(variables.labels_confounded(audited(X, y, groups, **known))) == found
 
 
 # ---------------------------------------------------------------- copies

@@ -265,8 +265,8 @@ class Testing:
     split: Annotated[
         str,
         typer.Option(
-            help=f"{split_names()}. auto holds out one run or group at a time (subjects of every "
-            "class, where each is of one), else 5 folds.",
+            help=f"{split_names()}. auto holds out one run or group at a time; 5 folds with every "
+            "class where there are no groups, each scan is one, or most groups are of one class.",
             rich_help_panel=TESTING,
         ),
     ] = "auto"

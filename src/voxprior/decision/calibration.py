@@ -124,8 +124,8 @@ class TemperatureCalibrated(WrappedClassifier):
     estimator : classifier
         Its log-probabilities are calibrated, or its decision values where it has none.
     cv : int, splitter or None, default=None
-        Split inside the training data. None: leave one group out where groups are given to `fit`,
-        else up to 5 stratified folds.
+        Split inside the training data. None: leave one group out where groups are given to `fit`;
+        up to 5 stratified folds without groups, or where most are of one class.
     prior_sd : (float, float) or None, default=(1.0, 3.0)
         Standard deviations of the prior of log T around 0, for T < 1 and T > 1; None switches it
         off, which is refused below 5 scans per class.

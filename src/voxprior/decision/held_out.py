@@ -6,11 +6,18 @@ scan nor a scan that the classifier has memorised.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold, check_cv
+from sklearn.model_selection import (
+    GroupKFold,
+    LeaveOneGroupOut,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, column_or_1d
@@ -42,12 +49,53 @@ def log_scores(estimator, X) -> np.ndarray:
     return values
 
 
+MOST_FOLDS = 5
+# With so many groups per class, one more or less in training is little.
+MANY_GROUPS = 10
+
+
+def groups_of_several(groups) -> np.ndarray | None:
+    """Groups as an array; None where every scan is a group of its own, which divides nothing.
+
+    >>> groups_of_several(["sub-1", "sub-2", "sub-3"]) is None
+    True
+    """
+    groups = None if groups is None else np.asarray(groups)
+    return None if groups is None or len(np.unique(groups)) == len(groups) else groups
+
+
+def split_of_groups(y, groups, *, classes: bool = True):
+    """Folds of whole groups: of every label where most hold one label, else one group at a time.
+
+    Leaving one subject out leaves training with less of its class, and noise scores far below
+    chance. Folds are as many as divide the groups of every class evenly, up to five; and five where
+    every class has ten groups.
+
+    >>> split_of_groups([0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 2, 2, 3, 3, 4, 4])
+    StratifiedGroupKFold(n_splits=2, random_state=None, shuffle=False)
+    """
+    pairs = {*zip(np.asarray(groups).tolist(), np.asarray(y).tolist())}
+    held = Counter(group for group, _ in pairs)
+    if 2 * sum(n == 1 for n in held.values()) <= len(held):
+        return LeaveOneGroupOut()
+    if not classes:
+        return GroupKFold(min(MOST_FOLDS, len(held)))
+    counts = Counter(label for _, label in pairs).values()
+    if min(counts) < 2:
+        return LeaveOneGroupOut()
+    even = [k for k in range(2, MOST_FOLDS + 1) if all(count % k == 0 for count in counts)]
+    if not even or min(counts) >= MANY_GROUPS:
+        even = [min(MOST_FOLDS, *counts)]
+    # In their order: shuffling, scikit-learn 1.6 leaves folds without a class.
+    return StratifiedGroupKFold(max(even))
+
+
 def inner_split(y, groups=None, cv=None):
     """Split inside the training data: `cv`, else by group, else stratified into up to 5 folds."""
     if cv is not None:
         return check_cv(cv, y, classifier=True)
     if groups is not None:
-        return LeaveOneGroupOut()
+        return split_of_groups(y, groups)
     smallest = int(np.unique(y, return_counts=True)[1].min())
     if smallest < 2:
         raise InputError(
@@ -55,7 +103,7 @@ def inner_split(y, groups=None, cv=None):
             expected="two scans of every class at least",
             got="a class with one",
         )
-    return StratifiedKFold(min(5, smallest))
+    return StratifiedKFold(min(MOST_FOLDS, smallest))
 
 
 def held_out_log_scores(
@@ -63,7 +111,7 @@ def held_out_log_scores(
 ) -> HeldOut:
     """Log-scores of every scan by fits that did not see it (nor its group)."""
     y = column_or_1d(y, warn=True)
-    X, y, groups = indexable(X, y, groups)
+    X, y, groups = indexable(X, y, groups_of_several(groups))
     classes, all_codes = encode(y)
     scores, codes, samples = [], [], []
     for train, test in inner_split(y, groups, cv).split(X, y, groups):

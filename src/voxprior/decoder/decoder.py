@@ -245,8 +245,9 @@ class Decoder(LocalMaps):
             As in `fit`.
         cv : str, splitter, int or None
             A split by name, such as "few-shot:2" (see `voxprior.registry.split_names`), or any
-            splitter. None leaves one group out at a time (some of every class, where groups are of
-            one), see `voxprior.validation.cross_validate`.
+            splitter. None leaves one group out at a time; where every scan is a group of its own,
+            or most groups are of one class, up to 5 folds have every class, see
+            `voxprior.validation.cross_validate`.
         allow : sequence of str
             Names of audit findings to override.
         folder : path, optional

@@ -59,7 +59,7 @@ class Dataset:
         What the reader found in the files that cannot be right, by the names of the audit, see
         `voxprior.validation.audit`.
     columns : DataFrame with n rows or None
-        All that the table of labels says of each sample, for the audit.
+        All else that the table of labels says of each sample, for the audit.
     looked : tuple of str
         Names of the checks of the audit that the reader has made.
     settings : dict or None

@@ -21,7 +21,8 @@ from voxprior.labels import refuse_missing
 class LabeledMaps(NamedTuple):
     """Images that have a label, with labels, covariates, groups, and what was left out.
 
-    `columns` are the rows of the table; `files` says which image a volume is of.
+    `columns` are the rows of the table, `label` the one of the labels; `files` says which image a
+    volume is of.
     """
 
     sources: list[Source]
@@ -31,6 +32,13 @@ class LabeledMaps(NamedTuple):
     dropped: tuple[str, ...] = ()
     columns: pd.DataFrame | None = None
     files: np.ndarray | None = None
+    label: str | None = None
+
+    def beside_label(self) -> pd.DataFrame | None:
+        """What else the table says of each image."""
+        if self.columns is None or self.label is None:
+            return self.columns
+        return self.columns.drop(columns=self.label)
 
 
 class FoundLabels(NamedTuple):
@@ -179,7 +187,8 @@ def labeled_by_table(
     frame = joined.covariates[columns] if columns and joined.covariates is not None else None
     chosen = [sources[p] for p in joined.positions]
     by_file = None if by_file is None else by_file[joined.positions]
-    return LabeledMaps(chosen, joined.y, frame, by, joined.dropped, joined.table, by_file)
+    told = (joined.dropped, joined.table, by_file, join.get("label"))
+    return LabeledMaps(chosen, joined.y, frame, by, *told)
 
 
 def _groups_of_files(sources: Sequence[Source], counts: Sequence[int]) -> np.ndarray | None:

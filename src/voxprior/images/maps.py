@@ -141,7 +141,7 @@ def load_maps(
         findings=(*read.findings, *mask_findings(read.images.space)),
         looked=("mask-size",),
         decisions=(*found.decided, *read.decisions),
-        columns=found.maps.columns,
+        columns=found.maps.beside_label(),
     )
 
 
@@ -227,6 +227,7 @@ def _packed_labels(packed: PackedMaps, y: Any, labels: dict[str, Any]) -> FoundL
         groups,
         tuple(packed.said["dropped"]),
         table,
+        label=label,
     )
     said, decided = (tuple(packed.said[name]) for name in ("notes", "decisions"))
     return FoundLabels(maps, packed.names, groups, said, decided)
@@ -352,7 +353,7 @@ def load_differences(
             *mask_findings(images.space),
         ),
         looked=("mask-size",),
-        columns=found.columns,
+        columns=found.beside_label(),
     )
 
 

@@ -1,6 +1,7 @@
 """Sets of voxels decoded one by one and tested together: what searchlights and regions share.
 
-Every set is decoded by ridge regression on the class labels, one group held out at a time, see
+Every set is decoded by ridge regression on the class labels, one group held out at a time (some
+of all groups, where each is of one class), see
 `voxprior.mapping.local_ridge`; or, slowly, by any other estimator. The sets are tested by the
 maximum of their scores (equal accuracies are ordered by the margin),
 
@@ -188,7 +189,7 @@ def local_design(X, y, groups, options: LocalOptions) -> LocalDesign:
         random_state=options.random_state,
     )
     labels = _labels(exchange, groups, options.random_state)
-    standard = _standardized(X, labels, groups is not None, options.standardize)
+    standard = _standardized(X, labels, groups, options.standardize)
     return LocalDesign(standard, labels, exchange)
 
 
@@ -200,8 +201,9 @@ def _labels(exchange: Exchange, groups: Any, random_state: int) -> Labellings:
             expected="labels of classes",
             remedy="Test single voxels, with map_test",
         )
-    if groups is None:
-        # Units that move together are tested together; labels have no say in it.
+    if groups is None or exchange.scheme == "whole":
+        # Units that move together are tested together; labels have no say in it. Of groups of one
+        # class, one left out at a time leaves training with less of its class.
         rng = np.random.default_rng((random_state, 2))
         n_units = int(exchange.unit.max()) + 1
         fold = (rng.permutation(n_units) % min(N_FOLDS, n_units))[exchange.unit]
@@ -218,9 +220,10 @@ def check_groups(groups: np.ndarray | None) -> None:
         raise InputError("One group cannot be held out", expected="2 groups or more", got="1")
 
 
-def _standardized(X: np.ndarray, labels: Labellings, grouped: bool, how: str) -> np.ndarray:
+def _standardized(X: np.ndarray, labels: Labellings, groups: Any, how: str) -> np.ndarray:
     """Scans (n, V) in float64, centred or z-scored within groups; constant voxels become 0."""
-    fold = labels.fold
+    grouped = groups is not None
+    fold = np.unique(groups, return_inverse=True)[1].ravel() if grouped else labels.fold
     if how == "auto":
         table = np.zeros((int(fold.max()) + 1, labels.n_classes), int)
         np.add.at(table, (fold, labels.codes[:, 0]), 1)

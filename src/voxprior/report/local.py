@@ -79,6 +79,6 @@ def _how(found: SearchlightResult | RegionTest) -> str:
     many = "all" if found.exact else "random"
     return (
         f"{len(found.null_max):,} {many} relabellings, {found.scheme}; decoded by "
-        f"{found.decoder}, one group held out at a time. The smallest possible p is "
+        f"{found.decoder}, whole groups held out. The smallest possible p is "
         f"{found.smallest_p:.2g}."
     )

@@ -41,7 +41,7 @@ from sklearn.utils import get_tags
 from voxprior.blocks import BlockedScans
 from voxprior.errors import InputError, option
 from voxprior.registry import splitter
-from voxprior.validation.folds import last_step, make_folds
+from voxprior.validation.folds import groups_for, last_step, make_folds
 from voxprior.validation.refit import Design, sign_of
 from voxprior.validation.ridge import EvidenceRidge
 from voxprior.validation.run import run_tasks
@@ -129,7 +129,7 @@ def folds_without_labels(folds: Sequence, X: Any, groups: Any, cv: Any, estimato
     if not hasattr(cv, "split"):
         return not isinstance(cv, int | np.integer) or not is_classifier(estimator)
     try:
-        blind = list(cv.split(X, None, groups))
+        blind = list(cv.split(X, None, groups_for(cv, groups)))
     except Exception:  # each splitter says in its own way that it needs labels
         return False
     same = (np.array_equal(a, b) for one, other in zip(folds, blind) for a, b in zip(one, other))

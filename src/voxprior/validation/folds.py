@@ -16,13 +16,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import (
-    KFold,
-    LeaveOneGroupOut,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    check_cv,
-)
+from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 from sklearn.utils.metaestimators import _safe_split
@@ -31,6 +25,7 @@ from sklearn.utils.validation import _check_method_params, column_or_1d
 from voxprior.algebra import finite_or_refused
 from voxprior.blocks import BlockedScans
 from voxprior.decision.base import offer_groups
+from voxprior.decision.held_out import MOST_FOLDS, groups_of_several, split_of_groups
 from voxprior.errors import InputError, InputTypeError, option
 from voxprior.labels import check_two_classes, refuse_missing
 from voxprior.registry import split_words, splitter
@@ -89,8 +84,10 @@ def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:
     """List of the (train, test) folds of a split, and what the split is, as code and in words."""
     if isinstance(cv, str):
         cv = splitter(cv, classes=is_classifier(estimator), groups=groups is not None)
+    few = ""
     if cv is None:
         cv = default_split(estimator, y, groups)
+        few = why_so_few_folds(y, groups, cv)
     elif not hasattr(cv, "split"):
         if not isinstance(cv, int | np.integer):
             cv = list(cv)
@@ -99,12 +96,13 @@ def make_folds(estimator, X, y, groups, cv) -> tuple[list, dict[str, str]]:
             one = "one given division into training and test scans"
             return _check_folds(folds), {"cv": given, "split": one if len(folds) == 1 else given}
         cv = check_cv(int(cv), y, classifier=is_classifier(estimator))
-    return _check_folds(_divided(cv, X, y, groups)), split_settings(cv)
+    settings = split_settings(cv)
+    return _check_folds(_divided(cv, X, y, groups)), settings | {"split": settings["split"] + few}
 
 
 def _divided(cv, X, y, groups) -> list:
     try:
-        return list(cv.split(X, y, groups))
+        return list(cv.split(X, y, groups_for(cv, groups)))
     except ValueError as error:
         if "n_splits" not in str(error):
             raise
@@ -115,6 +113,11 @@ def _divided(cv, X, y, groups) -> list:
             got=members,
             remedy=f"Take fewer folds, or another {option('cv')}",
         ) from error
+
+
+def groups_for(cv, groups):
+    """Groups, or None for a split of scans, where scikit-learn warns of groups."""
+    return None if isinstance(cv, KFold | StratifiedKFold) else groups
 
 
 def split_settings(cv) -> dict[str, str]:
@@ -144,43 +147,41 @@ def refuse_what_memory_cannot_hold(estimator, X, folds) -> None:
 
 
 def default_split(estimator, y, groups):
-    """Leave one group out, or subjects of every class where each is of one; folds of scans."""
-    if groups is not None:
-        if len(np.unique(groups)) < 2:
-            raise InputError(
-                "All scans are of one group, so none can be held out",
-                remedy=f"Give scans of more groups, or no groups; {UNTESTED}",
-            )
-        subjects = _split_of_subjects(y, groups) if is_classifier(estimator) else None
-        return LeaveOneGroupOut() if subjects is None else subjects
-    if not is_classifier(estimator):
+    """Folds of whole groups, see `split_of_groups`; of scans where none has a group with others."""
+    classes = is_classifier(estimator)
+    if groups is not None and len(np.unique(groups)) < 2:
+        raise InputError(
+            "All scans are of one group, so none can be held out",
+            remedy=f"Give scans of more groups, or no groups; {UNTESTED}",
+        )
+    if groups_of_several(groups) is not None:
+        return split_of_groups(y, groups, classes=classes)
+    if not classes:
         if len(y) < 2:
             raise InputError("A single scan cannot both train and test", remedy="Add scans")
-        return KFold(min(5, len(y)), shuffle=True, random_state=0)
+        return KFold(min(MOST_FOLDS, len(y)), shuffle=True, random_state=0)
     smallest = int(np.unique(y, return_counts=True)[1].min())
     if smallest < 2:
         raise InputError(
             "A class has a single scan, which cannot both train and test",
             remedy=f"Add scans of it, or leave the class out; {UNTESTED}",
         )
-    return StratifiedKFold(min(5, smallest), shuffle=True, random_state=0)
+    return StratifiedKFold(min(MOST_FOLDS, smallest), shuffle=True, random_state=0)
 
 
-def _split_of_subjects(y: np.ndarray, groups: np.ndarray) -> StratifiedGroupKFold | None:
-    """Folds with groups of every class, where groups are of one class; else None.
-
-    Leaving one subject out leaves training with less of its class, and noise scores far below
-    chance. Folds are as many as divide the subjects of every class evenly, up to five.
-    """
-    pairs = {*zip(groups.tolist(), y.tolist())}
-    n_groups = len(np.unique(groups))
-    counts = list(Counter(label for _, label in pairs).values())
-    if len(pairs) > n_groups or n_groups == len(y) or min(counts) < 2:
-        return None
-    even = [k for k in range(2, 6) if all(count % k == 0 for count in counts)]
-    n_folds = max(even, default=min(5, *counts))
-    # In their order: shuffling, scikit-learn 1.6 leaves folds without a class.
-    return StratifiedGroupKFold(n_folds)
+def why_so_few_folds(y: np.ndarray, groups: np.ndarray | None, cv: Any) -> str:
+    """Clause that names the class for which the default split has fewer than five folds."""
+    if not isinstance(cv, StratifiedKFold | StratifiedGroupKFold):
+        return ""
+    smallest = Counter(np.asarray(y).tolist()).most_common()[-1]
+    unit = "scans"
+    if isinstance(cv, StratifiedGroupKFold):
+        pairs = {*zip(np.asarray(groups).tolist(), np.asarray(y).tolist())}
+        smallest, unit = Counter(label for _, label in pairs).most_common()[-1], "groups"
+    label, count = smallest
+    if cv.get_n_splits() >= MOST_FOLDS or count >= MOST_FOLDS:
+        return ""
+    return f" (fewer than {MOST_FOLDS} folds, because '{label!s}' has {count} {unit})"
 
 
 def describe(estimator, X, y, groups, classes) -> dict[str, Any]:

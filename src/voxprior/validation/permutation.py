@@ -259,7 +259,8 @@ def permutation_test(
     found = audit_once(audited, estimator, X, y, groups, folds, **known)
     structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
     fixed = test == "refit" or folds_without_labels(folds, X, groups, cv, estimator)
-    if not fixed and scheme == "auto" and structure.scheme == "free" and blocks is None:
+    alone = scheme == "auto" and structure.scheme != "within" and len(structure.code) == len(y)
+    if not fixed and alone and blocks is None:
         inside = within_folds(y, folds, symmetric=bool(len(classes)))
         if inside is not None and _floor(inside) <= 1 / (n_permutations + 1):
             structure, cv, fixed = inside, folds, True

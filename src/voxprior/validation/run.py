@@ -385,9 +385,10 @@ def cross_validate(
         `fit` that names `groups`, also as a step of a pipeline, or a search.
     cv : splitter, its name, iterable of (train, test), int or None
         A name is one that `voxprior.registry.splitter` knows, for instance "groups" or
-        "few-shot:3". None: `LeaveOneGroupOut` with groups, or 2 to 5 folds with groups of every
-        class where each is of one; without them 5 folds, stratified for classes (fewer where a
-        class, or all of regression, has less than 5 scans).
+        "few-shot:3". None: `LeaveOneGroupOut`, where most groups hold several labels; up to 5 folds
+        of groups with every class, where most hold one; 5 folds of scans where there are no groups
+        or every scan is one, stratified for classes (fewer where a class, or all of regression, has
+        less than 5 scans).
     fit_params : dict
         Handed to `fit`; values as long as X are cut to the training scans.
     n_jobs, random_state, progress
@@ -395,7 +396,8 @@ def cross_validate(
     keep_models : bool
         Keep the fitted estimators in ``Result.models``.
     variables, columns, names, findings, looked, allow
-        For the audit, see `audit`: other things known of each scan, all else that a table says,
+        For the audit, see `audit`: other things known of each scan, all else that a table says
+        (``columns={"site": site, "age": age}`` are tested against the labels),
         what the scans are called, what was found when they were read and which checks that took,
         and the names of findings to override.
     audited : sequence of Finding or None

@@ -19,7 +19,9 @@
 | voxels-selected | warning | voxels were chosen by the labels of all scans |
 | serial-neighbours | warning | scans next to each other are alike, and folds divide them |
 | column-straddles | warning | scans of one subject, run or other level are alike and divided |
-| labels-confounded | warning | labels correlate with run, scanner or another given variable |
+| labels-confounded | warning | labels go along with run, site or another column of the table |
+| group-offsets | warning | groups hold the labels alike, and what each adds to its scans is left |
+| rare-class | warning | a class has less than a tenth of the scans |
 | leave-one-out | warning | every test set has one of balanced classes: below chance on noise |
 | probability-scale | warning | after the run: AUC is high, and log-loss at chance |
 
@@ -52,8 +54,14 @@ from voxprior.validation.audit.finding import (
     NotChecked,
     heed,
 )
-from voxprior.validation.audit.folds import class_missing, leave_one_out, shared_group
+from voxprior.validation.audit.folds import (
+    class_missing,
+    leave_one_out,
+    rare_class,
+    shared_group,
+)
 from voxprior.validation.audit.likeness import column_straddles, serial_neighbors
+from voxprior.validation.audit.offsets import group_offsets
 from voxprior.validation.audit.probabilities import probability_scale
 from voxprior.validation.audit.scans import AuditedScans
 from voxprior.validation.audit.variables import identifier_covariate, labels_confounded
@@ -84,6 +92,8 @@ SEVERITY = {
     "serial-neighbours": "warning",
     "column-straddles": "warning",
     "labels-confounded": "warning",
+    "group-offsets": "warning",
+    "rare-class": "warning",
     "leave-one-out": "warning",
     "probability-scale": "warning",
 }
@@ -116,6 +126,8 @@ CHECKS: dict[str, Callable[[AuditedScans], Answer]] = {
     "serial-neighbours": serial_neighbors,
     "column-straddles": column_straddles,
     "labels-confounded": labels_confounded,
+    "group-offsets": group_offsets,
+    "rare-class": rare_class,
     "leave-one-out": leave_one_out,
 }
 # What only readers of files can see.
@@ -152,7 +164,8 @@ def audit(
         Other things known of each scan, for instance ``{"scanner": ..., "age": ...}``; labels
         should not correlate with them.
     columns : dict of arrays
-        All else that a table says of each scan: what scans share that folds must not divide.
+        All else that a table says of each scan: what scans share that folds must not divide, and
+        what labels should not go along with. Columns that name files or people are known as such.
     names : sequence of str
         What the scans are called, where a finding names them; ``sub-``, ``ses-`` and ``run-`` in
         file names are columns too.

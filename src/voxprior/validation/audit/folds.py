@@ -1,4 +1,4 @@
-"""Folds: groups on both sides, classes that training lacks, and leave-one-out of equal classes.
+"""Folds: groups on both sides, classes that training lacks, rare ones, and leave-one-out.
 
 Where every test set has one class, training always has less of it [1]_.
 
@@ -20,6 +20,8 @@ NO_FOLDS = NotChecked("no folds are given")
 NUMBERS = NotChecked("the target is a number")
 # Share of chance below which a guess by the frequencies of training is told.
 BELOW_CHANCE = 0.9
+# Shares of all scans, and of what it would have were classes equal, below which a class is rare.
+RARE, FAR_FROM_EVEN = 0.1, 0.5
 
 
 def shared_group(scans: AuditedScans) -> Answer:
@@ -54,6 +56,28 @@ def class_missing(scans: AuditedScans) -> Answer:
     return [
         f"{len(hit)} of {len(scans.folds)} training folds lack a class (fold {number} has no scan "
         f"of {names.tolist()}): use a split that keeps every class in training."
+    ]
+
+
+def rare_class(scans: AuditedScans) -> Answer:
+    """A class has less than a tenth of the scans, or of the groups where each is of one class."""
+    if not scans.classifying:
+        return NUMBERS
+    y, unit = scans.y, "scans"
+    if scans.groups is not None:
+        pairs = {*zip(scans.groups.tolist(), y.tolist())}
+        if len(pairs) == len(np.unique(scans.groups)) < len(y):
+            y, unit = np.array([label for _, label in pairs]), "groups"
+    classes, counts = np.unique(y, return_counts=True)
+    share = counts / len(y)
+    rare = np.flatnonzero((share < RARE) & (share < FAR_FROM_EVEN / len(classes)))
+    if not len(rare):
+        return []
+    told = ", ".join(f"{counts[c]} of '{classes[c]!s}'" for c in rare)
+    return [
+        f"Of {len(y)} {unit} there are {told}, less than a tenth: a decoder that never names "
+        f"{'it' if len(rare) == 1 else 'them'} is right in {1 - share[rare].sum():.0%}. Read the "
+        f"balanced accuracy and its interval, add {unit} of the class, or leave it out."
     ]
 
 

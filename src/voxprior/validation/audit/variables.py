@@ -1,27 +1,37 @@
-"""Variables that go along with the target: groups, and covariates together by Holm's rule [1]_.
+"""Variables that go along with the target: groups, covariates, and the other columns of a table.
 
-With p-values in order p_(1) ≤ … ≤ p_(m) those of the covariates become
-
-    max over j ≤ i of  min(1, (m - j + 1) p_(j))                                            (1)
-
-so that a study with many covariates is not warned of one that goes along by chance. Regressing out
-what names the scans leaves nothing of them.
-
-References
-----------
-.. [1] Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-   Statistics 6, 1979.
+Covariates and columns are tested together, see `association`, so that a table with many columns is
+not warned of one that goes along by chance. What names a scan, a file or a person is not tested.
+Regressing out what names the scans leaves nothing of them.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import pandas as pd
 from scipy import stats
 
+from voxprior.errors import option
+from voxprior.images.tables import FILE_KEYS, SUBJECT
+from voxprior.validation.audit.association import (
+    FEW_VALUES,
+    Column,
+    adjusted_p,
+    as_series,
+    columns_by_row,
+    rank_correlation,
+    rows_of,
+)
 from voxprior.validation.audit.finding import Answer, NotChecked
 from voxprior.validation.audit.scans import AuditedScans
 
 NO_COVARIATES = NotChecked("no covariates are given")
+# Of the finding in all, and the part of it that groups take where they cross the classes.
+LEVEL, GROUPS_LEVEL = 0.05, 0.01
+# Of more classes, medians are not listed.
+MOST_LISTED = 4
 
 
 def identifier_covariate(scans: AuditedScans) -> Answer:
@@ -37,76 +47,158 @@ def identifier_covariate(scans: AuditedScans) -> Answer:
     ]
 
 
+class Followed(NamedTuple):
+    """A column, the target in the same rows, and the p-value that they are unrelated."""
+
+    column: Column
+    y: pd.Series
+    p: float
+
+
 def labels_confounded(scans: AuditedScans) -> Answer:
-    """The target goes along with the groups or a covariate."""
+    """The target goes along with the groups, a covariate or a column of the table."""
     by_groups = scans.groups is not None and scans.classifying
-    if not by_groups and not scans.variables:
-        return NotChecked("neither groups of classes nor covariates are given")
+    known = _tested(scans)
+    if not by_groups and not known:
+        return NotChecked("no groups of classes, no covariates and no table are given")
     found = _confounded_groups(scans.y, scans.groups) if by_groups else []
-    values = {name: np.asarray(v) for name, v in scans.variables.items()}
-    p = {
-        name: _association(scans.y, v, scans.classifying)
-        for name, v in values.items()
-        if not _is_identifier(v)
+    crossed = by_groups and not _mostly_of_one_class(_counts(scans.y, scans.groups))
+    level = LEVEL - GROUPS_LEVEL if crossed else LEVEL
+    followed = [(name, one) for name, one in _followed(scans, known) if one.p < level]
+    return found + [f"{_how(name, one, scans)}{_consequence(name, one, scans)}"
+                    for name, one in sorted(followed, key=lambda pair: pair[1].p)]  # fmt: skip
+
+
+def _tested(scans: AuditedScans) -> dict[str, pd.Series]:
+    """Covariates, and columns that name no scan and are neither the groups nor the target."""
+    found = {name: as_series(values) for name, values in scans.variables.items()}
+    for name, values in scans.columns.items():
+        series = as_series(values)
+        if name not in found and not _is_known(series, scans) and not _is_name(name):
+            found[name] = series
+    return {name: v for name, v in found.items() if not _numbers_scans(v, scans.names)}
+
+
+def _is_name(name: str) -> bool:
+    return bool(SUBJECT.fullmatch(str(name))) or str(name).casefold() in (*FILE_KEYS, "volume")
+
+
+def _is_known(values: pd.Series, scans: AuditedScans) -> bool:
+    """Whether a column is that of the groups or of the target: few numbers can be so by chance."""
+    known = [scans.y] if scans.groups is None else [scans.y, scans.groups]
+    many = values.dtype.kind not in "biuf" or values.nunique() > FEW_VALUES
+    return any((many or other is not scans.y) and np.array_equal(values, other) for other in known)
+
+
+def _numbers_scans(values: pd.Series, names) -> bool:
+    """Whether values are all different words, consecutive numbers, or parts of the names."""
+    kinds = values.nunique()
+    if kinds == len(values):
+        whole = values.dtype.kind in "iu" and values.max() - values.min() == len(values) - 1
+        if whole or values.dtype.kind not in "iuf":
+            return True
+    named = bool(names) and 2 * kinds > len(values)
+    return named and all(str(value) in name for value, name in zip(values, names))
+
+
+def _followed(scans: AuditedScans, known: dict[str, pd.Series]) -> list[tuple[str, Followed]]:
+    """Every column, and the missing values of those that lack some, with its p-value."""
+    rows = rows_of(scans.y, scans.groups)
+    y = pd.Series(scans.y)[rows.of_scan >= 0]
+    first = np.unique(rows.of_scan[rows.of_scan >= 0], return_index=True)[1]
+    y = y.iloc[first].reset_index(drop=True)
+    columns = {
+        (name, column.missing): column
+        for name, values in known.items()
+        for column in columns_by_row(values, rows)
     }
-    adjusted = dict(zip(p, holm(list(p.values()))))
-    for name, value in adjusted.items():
-        if value < 0.05:
-            found.append(f"The target correlates with '{name}' (p = {value:.2g}): ")
-            found[-1] += _consequence(scans, name, values[name])
-    return found
+    p = adjusted_p(y, scans.classifying, columns, rows.stratum)
+    return [(key[0], Followed(column, y, p[key])) for key, column in columns.items()]
 
 
-def _consequence(scans: AuditedScans, name: str, values: np.ndarray) -> str:
-    """What a variable does that goes along with the target."""
-    if not scans.regresses:
+def _how(name: str, one: Followed, scans: AuditedScans) -> str:
+    """How strongly a column goes along with the target."""
+    called = f"Whether '{name}' is missing" if one.column.missing else f"'{name}'"
+    if _is_exact(one, scans.classifying):
+        return f"{called} follows the label exactly: "
+    strength = ""
+    values, y = one.column.values, one.y
+    if scans.classifying and one.column.quantity:
+        if y.nunique() <= MOST_LISTED:
+            medians = values.groupby(y).median()
+            strength = ", ".join(f"{m:.3g} for {label}" for label, m in medians.items())
+            strength = f"median {strength}; "
+    elif scans.classifying:
+        table = pd.crosstab(values.astype(str), y).to_numpy()
+        right, most = table.max(axis=1).sum() / len(y), table.sum(axis=0).max() / len(y)
+        strength = f"alone it guesses {right:.0%} right, chance is {most:.0%}; "
+    elif one.column.quantity:
+        strength = f"rank correlation {rank_correlation(values, y):.2f}; "
+    return f"{called} goes along with the label ({strength}p = {one.p:.2g}): "
+
+
+def _is_exact(one: Followed, classifying: bool) -> bool:
+    """Whether the column leaves no doubt about the target."""
+    values, y = one.column.values, one.y
+    if not one.column.quantity:
+        return bool((y.groupby(values.astype(str)).nunique() == 1).all())
+    if not classifying:
+        return abs(rank_correlation(values, y)) > 1 - 1e-9
+    if values.isna().any():
+        return False
+    ends = values.groupby(y).agg(["min", "max"]).sort_values("min")
+    return bool((ends["max"].to_numpy()[:-1] < ends["min"].to_numpy()[1:]).all())
+
+
+def _consequence(name: str, one: Followed, scans: AuditedScans) -> str:
+    """What a column does that goes along with the target."""
+    exact = _is_exact(one, scans.classifying)
+    if name in scans.variables and scans.regresses:
+        if exact:
+            return (
+                "regressing it out takes all that images could tell, and a score without it is "
+                f"that of '{name}'. Take scans with '{name}' balanced."
+            )
         return (
-            f"the decoder may read '{name}' instead. Balance it, leave one of its levels out, or "
-            "regress it out in the fold."
+            f"regressing '{name}' out takes what the labels share with it too, so that the score "
+            "is of the rest. Balance it."
         )
-    if scans.classifying and np.all((_counts(scans.y, values) > 0).sum(axis=1) == 1):
+    if exact:
         return (
-            f"it tells the class exactly, and regressing it out takes all that images could tell. "
-            f"The score says nothing. Take scans with '{name}' balanced, or do not regress it out."
+            "the score cannot tell them apart. Take scans in which it is balanced; allow the "
+            "finding if it is the label in other words."
         )
+    if one.column.missing:
+        return "those who lack it may differ in more. Find out why it is missing."
+    levels = "" if one.column.quantity else "hold its levels out one at a time, "
     return (
-        f"regressing '{name}' out takes what the classes share with it too, so that the score is "
-        "of the rest. Balance it."
+        f"the decoder may read '{name}' instead. Balance it, {levels}or regress it out in the "
+        f"fold, {option('covariates', name)}."
     )
-
-
-def holm(p) -> list[float]:
-    """p-values adjusted for their number, (1).
-
-    >>> [round(value, 3) for value in holm([0.004, 0.03, 0.2, 0.5, 0.9])]
-    [0.02, 0.12, 0.6, 1.0, 1.0]
-    """
-    p = np.asarray(p, dtype=float)
-    order = np.argsort(p, kind="stable")
-    stepped = np.minimum(1, p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.maximum.accumulate(stepped)
-    return adjusted.tolist()
 
 
 def _confounded_groups(y, groups) -> list[str]:
     """Runs should hold all classes alike; groups of one class, as subjects are, must be many."""
     table = _counts(y, groups)
-    held = (table > 0).sum(axis=1)
-    if np.all(held == 1):
+    if _mostly_of_one_class(table):
         fewest = int((table > 0).sum(axis=0).min())
         if fewest >= 3:
             return []
         return [
-            f"Every group has one class, and some class has only {fewest} groups: the class "
+            f"Groups are of one class each, and some class has only {fewest} groups: the class "
             "cannot be told from its groups. Take more groups, or groups with all classes."
         ]
-    if stats.chi2_contingency(table)[1] >= 0.01:
+    if stats.chi2_contingency(table)[1] >= GROUPS_LEVEL:
         return []
     return [
         "Classes are not alike over the groups (chi-square p < .01): the decoder may read the "
         "run instead. Balance classes in each run."
     ]
+
+
+def _mostly_of_one_class(table: np.ndarray) -> bool:
+    """Whether most groups hold one class, from scans by group and class."""
+    return bool(((table > 0).sum(axis=1) == 1).mean() > 0.5)
 
 
 def _is_identifier(values: np.ndarray) -> bool:
@@ -121,17 +213,3 @@ def _counts(a, b) -> np.ndarray:
     table = np.zeros((len(rows), len(columns)))
     np.add.at(table, (row, column), 1)
     return table
-
-
-def _association(y, values, classifying: bool) -> float:
-    """p-value that target and variable are unrelated."""
-    numeric = values.dtype.kind in "fiu" and len(np.unique(values)) > 5
-    if len(np.unique(values)) < 2:
-        return 1.0
-    if classifying and not numeric:
-        return float(stats.chi2_contingency(_counts(y, values))[1])
-    if classifying:
-        return float(stats.f_oneway(*(values[y == label] for label in np.unique(y)))[1])
-    if numeric:
-        return float(stats.spearmanr(y, values)[1])
-    return float(stats.f_oneway(*(y[values == level] for level in np.unique(values)))[1])
