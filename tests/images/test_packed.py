@@ -83,7 +83,7 @@ def test_a_store_is_the_images(study, store, settings):
     found, expected = load_maps(store, **settings), from_images(study, **settings)
     assert_same(found, expected)
     pd.testing.assert_frame_equal(found.covariates, expected.covariates)
-    assert list(found.columns) == ["animal", "run", "age"]
+    assert list(found.columns) == ["run", "age"]
     with max_memory("5KB"):
         blocks = load_maps([str(store)], **settings)
         assert isinstance(blocks.X, BlockedScans)

@@ -344,7 +344,10 @@ class TestExchange:
 
 @pytest.mark.slow
 def test_false_alarms():
-    """At most a few of 150 clean designs: p <= .001 each, and copies are far below chance."""
+    """At most a few of 150 clean designs: p <= .001 each, and copies are far below chance.
+
+    Columns are held against the labels at .05.
+    """
     alarms = []
     for seed in range(150):
         rng = np.random.default_rng(seed)
@@ -353,4 +356,5 @@ def test_false_alarms():
         columns = {"site": rng.integers(4, size=48), "age": rng.integers(20, 60, size=48)}
         made = audit(LOGISTIC, X, y, None, list(RANDOM.split(X, y)), columns=columns)
         alarms += [finding.name for finding in made]
-    assert len(alarms) <= 2, alarms
+    assert alarms.count("labels-confounded") <= 15
+    assert len(alarms) - alarms.count("labels-confounded") <= 2, alarms
