@@ -37,6 +37,7 @@ def bare_report(monkeypatch):
 
     from voxprior import Decoder
     from voxprior.decoder import decoding
+    from voxprior.decoder.stock import StockTest
 
     def bare(self, result, title, data=None, **parts):
         summary = {"headline": {"text": title, "detail": ""}}
@@ -44,7 +45,7 @@ def bare_report(monkeypatch):
         return SimpleNamespace(summary=summary, **written)
 
     monkeypatch.setattr(Decoder, "generate_report", bare)
-    monkeypatch.setattr(decoding, "stock_tables", lambda *_, **__: [])
+    monkeypatch.setattr(decoding, "stock_results", lambda *_, **__: StockTest({}, {}))
 
 
 @pytest.fixture(scope="session")

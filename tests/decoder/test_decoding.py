@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 from voxprior import VoxelSpace
 from voxprior.decoder import prepared
 from voxprior.decoder.comparison import decimals, summary_of
-from voxprior.decoder.decoding import facts, subject
+from voxprior.decoder.facts import facts, subject
 from voxprior.images import Dataset
 from voxprior.validation import cross_validate
 

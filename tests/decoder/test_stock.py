@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from voxprior import Decoder, VoxelSpace
 from voxprior.decoder import stock as stock_module
 from voxprior.decoder.experiment import Experiment
-from voxprior.decoder.stock import ScanSpan, stock_decoders, stock_tables
+from voxprior.decoder.stock import ScanSpan, stock_decoders, stock_results, stock_tables
 from voxprior.images import Dataset
 
 RUNNING = {"n_jobs": 1, "random_state": 0, "progress": False}
@@ -23,16 +23,20 @@ def scans(y, n_voxels=27):
     return Dataset(X, np.asarray(y), VoxelSpace.grid((3, 3, 3)))
 
 
-def test_they_are_told_in_a_line_and_a_table():
+def tables(known, result, **options):
+    return stock_tables(stock_results(known, result, **options), result)
+
+
+def test_they_are_told_in_a_table():
     known = Experiment(scans(["a", "b"] * 10), 4, (), None, RUNNING)
     result = known.evaluate("naive-bayes")
-    (table,) = stock_tables(known, result)
+    (table,) = tables(known, result)
     assert table["rows"][0][1] == f"{result.pooled()['accuracy']:.3f}"
     assert [row[0] for row in table["rows"][1:]] == [
-        "logistic regression, penalty by inner folds", "shrinkage LDA", "nearest centroid",
+        "tuned logistic regression", "shrinkage LDA", "nearest centroid",
     ]  # fmt: skip
     lda = known.evaluate("lda").pooled()["accuracy"]
-    assert f"shrinkage LDA {lda:.3f}" in table["line"]
+    assert table["rows"][2][1] == f"{lda:.3f}"
     assert lda > 0.7
 
 
@@ -61,11 +65,11 @@ def test_a_long_test_has_to_be_asked_for(monkeypatch):
     monkeypatch.setattr(stock_module, "MOST_SECONDS", 0.0)
     known = Experiment(scans(["a", "b"] * 10), 4, (), None, RUNNING)
     result = known.evaluate("naive-bayes")
-    (told,) = stock_tables(known, result)
+    (told,) = tables(known, result)
     assert told["line"].startswith("Stock decoders were not tested: 4 folds of 20 scans of 27")
     assert "Ask for them with --stock" in told["line"]
     assert told["rows"] == []
-    assert len(stock_tables(known, result, asked=True)[0]["rows"]) == 4
+    assert len(tables(known, result, asked=True)[0]["rows"]) == 4
 
 
 def test_probabilities_of_another_rule_than_the_answers_are_not_told():
@@ -74,12 +78,12 @@ def test_probabilities_of_another_rule_than_the_answers_are_not_told():
     X = np.column_stack([(y == "a") + 0.1 * rng.normal(size=40), 9 * rng.normal(size=40)])
     data = Dataset(X.astype("f4"), y, VoxelSpace.grid(2), standardize="none")
     known = Experiment(data, 4, (), None, RUNNING)
-    (table,) = stock_tables(known, known.evaluate("naive-bayes"))
+    (table,) = tables(known, known.evaluate("naive-bayes"))
     columns = table["columns"]
     centroid = dict(zip(columns, table["rows"][-1]))
     assert centroid["decoder"] == "nearest centroid"
     assert centroid["accuracy"] != "-"
-    assert centroid["log loss"] == centroid["auc"] == "-"
+    assert centroid["log loss"] == centroid["area under ROC"] == "-"
 
 
 @pytest.mark.parametrize("covariates", [None, pd.DataFrame({"age": np.linspace(20, 60, 20) % 7})])
@@ -90,7 +94,7 @@ def test_scans_turned_once_for_all_give_the_scores_of_each_decoder_alone(covaria
     data = replace(data, covariates=covariates, standardize=standardize)
     known = Experiment(data, 4, (), None, RUNNING)
     result = known.evaluate("naive-bayes")
-    (table,) = stock_tables(known, result)
+    (table,) = tables(known, result)
     for row, (name, decoder) in zip(table["rows"][1:], stock_decoders("classifier").items()):
         alone = known.evaluate(decoder).pooled()
         told = dict(zip(result.score_names, row[1:]))
@@ -102,8 +106,8 @@ def test_scans_turned_once_for_all_give_the_scores_of_each_decoder_alone(covaria
 
 def test_one_that_cannot_be_fitted_is_told_with_the_reason():
     known = Experiment(scans(["a", "b"] * 2), [([0, 1, 2], [3])], (), None, RUNNING)
-    (table,) = stock_tables(known, known.evaluate("naive-bayes"))
-    assert "penalty by inner folds could not be fitted" in table["line"]
+    (table,) = tables(known, known.evaluate("naive-bayes"))
+    assert "Tuned logistic regression could not be fitted" in table["line"]
     assert "nearest centroid" in [row[0] for row in table["rows"]]
 
 

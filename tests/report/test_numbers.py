@@ -60,8 +60,13 @@ def test_the_scores(two_classes):
     page, result, _ = two_classes
     expected, chance = scores_of(result), chance_of(result)
     keys = dict(zip(expected, ("accuracy", "balanced_accuracy", "log_loss", "brier", "auc")))
-    assert len(page.tables["scores"]) == 1 + len(keys)
-    for name, value, limits, by_chance, *_ in page.tables["scores"][1:]:
+    first = [row[0] for row in page.tables["scores"][1:]]
+    assert first == ["balanced accuracy", "log loss"]
+    assert len(page.tables["all-scores"]) == 1 + len(keys)
+    for name, value, limits, by_chance, *_ in (
+        *page.tables["scores"][1:],
+        *page.tables["all-scores"][1:],
+    ):
         found = interval(result, keys[name])
         assert value == shown(expected[name]), name
         assert limits == f"{shown(found.low)} to {shown(found.high)}", name
@@ -137,10 +142,11 @@ def test_no_other_number_is_on_the_page(two_classes):
     known |= set().union(*(numbers(str(check.to_dict())) for check in result.checks))
     ece = re.search(r"calibration error\) (\S+)\.", page.text["sure"])
     known.add(ece[1])  # of the picture above it, see test_figures
-    assert test.statement in page.text["answer"]  # it has tests of its own
-    known |= numbers(test.statement)
+    assert test.line in page.text["answer"]  # it has tests of its own
+    known |= numbers(test.line)
     told = set().union(*(numbers(page.text[part]) for part in ("answer", "sure", "predictions")))
     assert told - known - OF_THE_TEXT == set()
+    known |= numbers(test.statement)  # which the methods hold whole
     methods = numbers(re.sub(r"\d+\.\d+\.\d+", "", page.text["methods"]))  # but for versions
     assert methods - known - OF_THE_TEXT - CITED == set()
 

@@ -336,15 +336,14 @@ class TestShown:
         found = permutation_test(GaussianNB(), *runs_data, n_permutations=9, stop_after=None)
         said = repr(found)
         assert said.startswith(f"Permutation test: accuracy {found.observed:.3f}, p = 0.")
-        assert said.endswith(
-            "9 random relabellings, labels exchanged among scans within each group"
-        )
+        how = "(9 random relabellings, labels exchanged among scans within each group, "
+        assert said.endswith(how + "smallest possible p 0.1)")
         assert found._repr_html_() == f"<p>{said}</p>"
 
     def test_what_was_cut_short_is_said(self, runs_data):
         found = permutation_test(GaussianNB(), *runs_data, n_permutations=9, stop_after=None)
         short = found._replace(scheme="a < b", stopped_early=True, complete=False)
-        assert repr(short).endswith("a < b, stopped early, interrupted")
+        assert repr(short).endswith("a < b, smallest possible p 0.1, stopped early, interrupted)")
         assert "a &lt; b" in short._repr_html_()
 
 

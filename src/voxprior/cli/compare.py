@@ -110,7 +110,8 @@ def _told(data: Dataset, interest: Interest) -> dict[str, Any]:
 def _write(comparison: Comparison, data: Dataset, folder: Path, told: dict[str, Any]) -> None:
     """Write tables, and the report of the best family."""
     from voxprior.decoder import Decoder
-    from voxprior.decoder.decoding import facts, subject, write_curve
+    from voxprior.decoder.decoding import write_curve
+    from voxprior.decoder.facts import facts, subject
 
     best, of_many = comparison.best, len(comparison.rivals)
     columns, rows = comparison.cells()
@@ -142,7 +143,7 @@ def _write(comparison: Comparison, data: Dataset, folder: Path, told: dict[str, 
 
 
 def _show(comparison: Comparison, data: Dataset, label: str | None, out: Path) -> None:
-    from voxprior.decoder.decoding import subject
+    from voxprior.decoder.facts import subject
 
     console = PlainConsole()
     headings, rows = comparison.cells()

@@ -85,14 +85,14 @@ def decode(
             with clock.phase("learning from others"):
                 others = read_others(prior_from, scans, trials, preparation)
                 decoder = _taught(decoder, others)
-            name += f" with a prior from {len(others)} others"
         done = decoder.decode(
             data,
             cv=testing.split,
             allow=testing.allowed,
             permutations=permutations,
             test=test,
-            title=f"{name}: {_subject(data, scans.label)}",
+            title=_subject(data, scans.label),
+            target=_target(scans),
             folder=folder / FINISHED,
             clock=clock,
             mapping=_mapping(decoder) if with_map else None,
@@ -118,28 +118,38 @@ def _mapping(decoder: Any) -> Callable[[Any, Any], Any]:
 
 
 def _subject(data: Any, label: str | None) -> str:
-    from voxprior.decoder.decoding import subject
+    from voxprior.decoder.facts import subject
 
     return subject(data, label)
 
 
+def _target(scans: Scans) -> str:
+    """What is decoded, as the verdict calls it."""
+    if scans.label is not None:
+        return scans.label
+    return "the labels" if scans.labels is not None else "the condition"
+
+
 def _show(found: dict[str, Any], page: Path) -> None:
-    """Print the scores as a table, and where the report is."""
+    """Print the verdict, the scores that are read first, and where the report is."""
     from rich import box
     from rich.table import Table
 
     from voxprior.decoder.comparison import decimals
 
     console = PlainConsole()
-    table = Table(title=found["title"], box=box.SIMPLE, title_justify="left")
+    console.print(f"{found['title']}: {found['verdict']}")
+    console.print(found["setting"])
+    table = Table(box=box.SIMPLE)
     for column in ("score", "value", "95 % interval", "chance"):
         table.add_column(column, justify="left" if column == "score" else "right", no_wrap=True)
-    for name, score in found["scores"].items():
+    shown = {n: one for n, one in found["scores"].items() if n in found["main_scores"]}
+    for name, score in shown.items():
         limits = "-" if score["low"] is None else f"{score['low']:.3f} to {score['high']:.3f}"
-        shown = (decimals(score["value"]), limits, decimals(score["chance"]))
-        table.add_row(name.replace("_", " "), *shown)
+        cells = (decimals(score["value"]), limits, decimals(score["chance"]))
+        table.add_row(name.replace("_", " "), *cells)
     console.print(table)
-    unknown = [one["interval"] for one in found["scores"].values() if one["low"] is None]
+    unknown = [one["interval"] for one in shown.values() if one["low"] is None]
     for reason in dict.fromkeys(unknown):
         console.print(f"No interval where there is a dash: {reason}.")
     if "map" in found:

@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from voxprior import modelfile
 from voxprior.algebra import finite_or_refused
 from voxprior.decoder.comparison import Comparison
-from voxprior.decoder.decoding import Decoding, decode, mean_image
+from voxprior.decoder.decoding import Decoding, decode
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
+from voxprior.decoder.facts import mean_image
 from voxprior.decoder.local_maps import LocalMaps
 from voxprior.decoder.mapping import Mapped, map_data
 from voxprior.decoder.one_class import ClassSpread

@@ -15,22 +15,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from voxprior.blocks import TooLargeError, column_means
+from voxprior.blocks import TooLargeError
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.experiment import Experiment, whole
+from voxprior.decoder.facts import choices, facts, setting, subject
 from voxprior.decoder.others import curve_decoders
-from voxprior.decoder.preparation import name_of
 from voxprior.decoder.reading import atlas_of
-from voxprior.decoder.stock import stock_tables
+from voxprior.decoder.stock import StockTest, stock_results, stock_tables
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, write_maps
 from voxprior.images.write import file_stems
@@ -39,8 +38,17 @@ from voxprior.output import RUN_FILE, Clock
 from voxprior.registry import kind_of
 from voxprior.report import Report
 from voxprior.report.decisions import check_interest
-from voxprior.validation import LearningCurve, PermutationResult, Result, compare_with_covariates
+from voxprior.report.scores import main_scores
+from voxprior.validation import (
+    LearningCurve,
+    PermutationResult,
+    Result,
+    Verdict,
+    compare_with_covariates,
+    verdict,
+)
 from voxprior.validation.result import plain
+from voxprior.validation.scores import score_name
 
 if TYPE_CHECKING:
     from voxprior.decoder.decoder import Decoder
@@ -83,6 +91,8 @@ class Decoding:
         The scans.
     result : Result
         Of held-out scans.
+    verdict : Verdict
+        What the result shows, in words.
     permutation : PermutationResult or None
         Of the first score, if it was asked for.
     mapping : Mapped or None
@@ -100,6 +110,7 @@ class Decoding:
     decoder: Decoder
     data: Dataset
     result: Result
+    verdict: Verdict
     permutation: PermutationResult | None
     mapping: Mapped | None
     report: Report
@@ -110,7 +121,9 @@ class Decoding:
     def summary(self) -> dict[str, Any]:
         """Return the outcome in JSON's types: scores, intervals, chance, findings."""
         headline = self.report.summary["headline"]
-        found = {"title": self.title, **summary_of(self.result), "headline": headline}
+        found = {"title": self.title, "verdict": self.verdict.text, **summary_of(self.result)}
+        found |= {"headline": headline, "main_scores": main_scores(self.result.score_names)}
+        found["setting"] = setting(self.decoder.estimator, self.data, self.result)
         found["decisions"] = list(self.data.decisions)
         if self.permutation is not None:
             found["permutation"] = _told(self.permutation)
@@ -181,6 +194,7 @@ def decode(
     prevalence: float | None = None,
     atlas: Any = None,
     atlas_labels: Any = None,
+    target: str = "the labels",
     mapping: Callable[[Dataset, Atlas | None], Mapped] | None = None,
 ) -> Decoding:
     """Test a decoder on held-out scans, fit it on all, and make the report.
@@ -208,6 +222,8 @@ def decode(
         Class of interest of two, and its share where the decoder is to be used.
     atlas, atlas_labels : Atlas, or path or image, and path, optional
         Names of places, see `voxprior.mapping.read_atlas`.
+    target : str
+        What is decoded, as the verdict calls it: the name of a column, for instance.
     mapping : callable, optional
         Makes the map of the data, with an atlas, for the report and the files.
     """
@@ -224,10 +240,14 @@ def decode(
             mapped = mapping(data, places)
     with clock.phase("testing", show=False):
         result = whole(known.evaluate(decoder.estimator))
-        tables = covariate_tables(data, result, known.cv, decoder.random_state)
+        others = _covariates_alone(data, result, known.cv, decoder.random_state)
+        tables = covariate_tables(data, result, others)
+    tested = StockTest({}, {})
     if stock is not False:
         with clock.phase("stock decoders", shown):
-            tables += stock_tables(known, result, asked=bool(stock))
+            tested = stock_results(known, result, asked=bool(stock))
+            tables += stock_tables(tested, result)
+    found = verdict(result, tested.results, target)
     learning = None
     if curve:
         with clock.phase("learning curve", show=False):
@@ -243,14 +263,17 @@ def decode(
     with clock.phase("fitting on all scans", shown):
         decoder.fit(data)
     with clock.phase("writing the report", shown):
-        title = title or f"{name_of(decoder.estimator, data.y)}: {subject(data)}"
+        title = title or subject(data)
         tables += beside(result) if beside else []
         parts = {"done": facts(data), "permutation": relabelled, "beside": tables, "atlas": places}
         parts |= {"positive": positive, "prevalence": prevalence, "learning": learning}
         parts["decisions"] = choices(data, known.cv, result)
+        parts |= {"verdict": found, "setting": setting(decoder.estimator, data, result)}
+        parts["others"] = tested.results | others
         parts["where"] = None if mapped is None else mapped.where
         report = decoder.generate_report(result, title, data, **parts)
-    return Decoding(decoder, data, result, relabelled, mapped, report, title, clock, learning)
+    parts_done = (relabelled, mapped, report, title, clock, learning)
+    return Decoding(decoder, data, result, found, *parts_done)
 
 
 def write_curve(curve: LearningCurve, path: Path) -> None:
@@ -263,74 +286,15 @@ def _told(test: PermutationResult) -> dict[str, Any]:
     return plain(test.summary() | {"null": None})
 
 
-# ---------------------------------------------------------------- in words and numbers
+# ---------------------------------------------------------------- covariates alone
 
 
-def choices(data: Dataset, cv: Any, result: Result) -> list[str]:
-    """Say what nobody has asked for, and why it was done: the split, and how scans were read."""
-    found = []
-    if cv is None:
-        grouped = data.groups is not None
-        why = "the scans have groups" if grouped else "the scans have no groups"
-        found.append(f"Split: {result.settings.get('split', 'automatic')}, because {why}.")
-    images = data.images
-    if images is not None and images.mask_source.startswith("computed"):
-        found.append(f"Mask: {images.mask_words}.")
-    return found + [str(sentence) for sentence in getattr(data, "decisions", ())]
-
-
-def mean_image(data: Dataset) -> np.ndarray | None:
-    """Mean of all scans, to draw maps over; None where values are no longer those of images."""
-    if data.n_times > 1 or data.standardize not in ("train", "none"):
-        return None
-    return column_means(data.X)
-
-
-def facts(data: Dataset) -> dict[str, dict[str, Any]]:
-    """Say in the report's words what is known of the data beyond the Result."""
-    trials = data.trials or {}
-    return {
-        "Data": {
-            "a scan is": _unit(trials) if trials else None,
-            "conditions": ", ".join(trials.get("conditions") or []) or None,
-            "response delay": f"{trials['delay']:g} s" if trials.get("delay") else None,
-            "left out": "; ".join(data.dropped) or None,
-            "voxels dropped": (data.images and data.images.voxels_dropped) or None,
-            "notes": "; ".join(data.notes) or None,
-        },
-        "Preprocessing": {
-            "covariates": None
-            if data.covariates is None
-            else f"{', '.join(data.covariates.columns)} regressed out of every voxel, as learned "
-            "on the training scans",
-            "decided from the scans": " ".join(data.decisions) or None,
-        },
-    }
-
-
-def _unit(trials: dict[str, Any]) -> str:
-    return {
-        "block": "the mean over the volumes of a block",
-        "volume": "a single volume of a block",
-        "window": f"{trials['window']} volumes from the onset of a block",
-    }[trials["unit"]]
-
-
-def subject(data: Dataset, name: str | None = None) -> str:
-    """Say what is decoded: the classes, or a range of numbers, called by the name of its column."""
-    if kind_of(data.y) == "regressor":
-        return f"{name or 'a number'} from {np.min(data.y):g} to {np.max(data.y):g}"
-    labels = np.unique(data.y)
-    return " against ".join(map(str, labels)) if len(labels) <= 4 else f"{len(labels)} classes"
-
-
-def covariate_tables(data: Dataset, result: Result, cv: Any, random_state: Any) -> list:
-    """Scores of the images beside those of the covariates alone, on the same folds; none without.
-
-    In the form of the report's tables.
-    """
+def _covariates_alone(
+    data: Dataset, result: Result, cv: Any, random_state: Any
+) -> dict[str, Result]:
+    """Result of the covariates alone, on the same folds; none without covariates."""
     if data.covariates is None:
-        return []
+        return {}
     blank = DummyClassifier() if result.task == "classification" else DummyRegressor()
     alone = compare_with_covariates(
         blank,
@@ -342,13 +306,16 @@ def covariate_tables(data: Dataset, result: Result, cv: Any, random_state: Any) 
         random_state=random_state,
         audited=result.audit,
     ).covariates
-    rows = [
-        ["images, covariates regressed out", *map(decimals, result.pooled().values())],
-        ["covariates alone", *map(decimals, alone.pooled().values())],
-    ]
-    table = {
-        "caption": f"Images beside the covariates {', '.join(data.covariates.columns)}",
-        "columns": ["decoded from", *(name.replace("_", " ") for name in result.score_names)],
-        "rows": rows,
-    }
-    return [table]
+    return {f"{', '.join(data.covariates.columns)} alone": alone}
+
+
+def covariate_tables(data: Dataset, result: Result, alone: Mapping[str, Result]) -> list:
+    """Scores of the images and of the covariates alone, in the form of the report's tables."""
+    if data.covariates is None:
+        return []
+    names = ", ".join(data.covariates.columns)
+    rows = [[f"images, {names} regressed out", *map(decimals, result.pooled().values())]]
+    rows += [[name, *map(decimals, one.pooled().values())] for name, one in alone.items()]
+    caption = f"Images compared with {names} alone"
+    columns = ["decoded from", *map(score_name, result.score_names)]
+    return [{"caption": caption, "columns": columns, "rows": rows}]

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from voxprior.decoder.decoding import PLAIN, Naming, mean_image, subject
+from voxprior.decoder.decoding import PLAIN, Naming
+from voxprior.decoder.facts import mean_image, subject
 from voxprior.decoder.local_maps import Located
 from voxprior.errors import InputError, option
 from voxprior.images import Dataset, ImageSpace, write_maps

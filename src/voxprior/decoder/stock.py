@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -35,6 +36,7 @@ from voxprior.decoder.preparation import prepared
 from voxprior.validation import Result
 from voxprior.validation.folds import FoldOutcome, build_result, check_data, fit_fold, make_folds
 from voxprior.validation.run import Outcome, run_tasks
+from voxprior.validation.scores import score_name
 
 # Of the variance: a component without any would be blown up by standardising.
 KEPT = 0.9999
@@ -137,7 +139,7 @@ def stock_decoders(kind: str) -> dict[str, Any]:
     if kind == "regressor":
         return {"ridge regression": registry.model("ridge").make()}
     return {
-        "logistic regression, penalty by inner folds": tuned_logistic(),
+        "tuned logistic regression": tuned_logistic(),
         "shrinkage LDA": registry.model("lda").make(),
         "nearest centroid": NearestCentroid(),
     }
@@ -158,11 +160,19 @@ def seconds_of(settings: Mapping[str, Any]) -> float:
     return settings["n_folds"] * (turning + fitting) / OPERATIONS
 
 
-def stock_tables(known: Experiment, result: Result, asked: bool = False) -> list[dict[str, Any]]:
-    """Test stock decoders on the folds of a result, unless that takes long and nobody has asked.
+class StockTest(NamedTuple):
+    """Results of stock decoders on the folds of another, by what the report calls them.
 
-    One that cannot be fitted to these scans is told with the reason.
+    `failures` says why some could not be fitted, `left_out` why none was tested.
     """
+
+    results: dict[str, Result]
+    failures: dict[str, str]
+    left_out: str = ""
+
+
+def stock_results(known: Experiment, result: Result, asked: bool = False) -> StockTest:
+    """Test stock decoders on the folds of a result, unless that takes long and nobody has asked."""
     seconds = seconds_of(result.settings)
     if seconds > MOST_SECONDS and not asked:
         size = f"{result.settings['n_samples']:,} scans of {result.settings['n_features']:,} values"
@@ -171,29 +181,34 @@ def stock_tables(known: Experiment, result: Result, asked: bool = False) -> list
             f"take them about {seconds / 60:.0f} minutes. Ask for them with --stock, in Python "
             "with stock=True."
         )
-        return [{"line": left_out, "caption": "", "columns": [], "rows": []}]
-    rows, told = [["this decoder", *map(decimals, result.pooled().values())]], []
-    score = result.score_names[0]
-    for name, found in _scores(known, result).items():
-        if isinstance(found, str):  # nobody has asked for this decoder
-            told.append(f"{name} could not be fitted ({found.rstrip('.')})")
-            continue
-        told.append(f"{name} {decimals(found[score])}")
-        rows.append([name, *(decimals(found.get(key)) for key in result.score_names)])
-    shown = score.replace("_", " ")
-    line = f"Stock decoders on the same folds, {shown}: {'; '.join(told)}."
+        return StockTest({}, {}, left_out)
+    return _tested(known, result)
+
+
+def stock_tables(found: StockTest, result: Result) -> list[dict[str, Any]]:
+    """Scores of stock decoders after those of another, in the form of the report's tables."""
+    if not (found.results or found.failures or found.left_out):
+        return []
+    if found.left_out:
+        return [{"line": found.left_out, "caption": "", "columns": [], "rows": []}]
+    rows = [["this decoder", *map(decimals, result.pooled().values())]]
+    told = [
+        f"{name} could not be fitted ({why.rstrip('.')})" for name, why in found.failures.items()
+    ]
+    for name, other in found.results.items():
+        scores = other.pooled()
+        rows.append([name, *(decimals(scores.get(key)) for key in result.score_names)])
     return [
         {
-            "line": line,
-            "caption": "This decoder beside stock decoders",
-            "columns": ["decoder", *(key.replace("_", " ") for key in result.score_names)],
+            "line": f"{'; '.join(told)}.".capitalize() if told else "",
+            "caption": "This decoder and stock decoders on the same folds",
+            "columns": ["decoder", *map(score_name, result.score_names)],
             "rows": rows,
         }
     ]
 
 
-def _scores(known: Experiment, result: Result) -> dict[str, dict[str, float] | str]:
-    """Scores of every stock decoder on the folds of a result, or why there are none."""
+def _tested(known: Experiment, result: Result) -> StockTest:
     kind = registry.kind_of(known.data.y)
     decoders = stock_decoders(kind)
     blank = DummyClassifier() if kind == "classifier" else DummyRegressor()
@@ -203,19 +218,24 @@ def _scores(known: Experiment, result: Result) -> dict[str, dict[str, float] | s
     folds, _ = make_folds(blank, X, y, groups, known.cv)
     shared = (decoders, steps, X, y, groups, classes)
     done = whole(run_tasks(_fit_all, folds, shared, **known.running | {"progress": False}))
-    found: dict[str, dict[str, float] | str] = {}
+    found = StockTest({}, {})
     for name, decoder in decoders.items():
         of_folds = [fold[name] for fold in done.values]
         why = next((one for one in of_folds if isinstance(one, str)), None)
-        if why is None:
-            own = Outcome(done.indices, of_folds, complete=True)
-            scores = build_result(own, y, groups, classes, result.settings).pooled()
-            answers = ANSWERS if isinstance(decoder, NearestCentroid) else result.score_names
-            # Numbers come without a distribution from a decoder that gives none.
-            found[name] = {key: scores[key] for key in answers if key in scores}
-        else:
-            found[name] = why
+        if why is not None:
+            found.failures[name] = why
+            continue
+        own = Outcome(done.indices, of_folds, complete=True)
+        one = build_result(own, y, groups, classes, result.settings)
+        found.results[name] = _answers(one) if isinstance(decoder, NearestCentroid) else one
     return found
+
+
+def _answers(result: Result) -> Result:
+    """Leave the probabilities of a result out, and the scores that are of them."""
+    scored = [name for name in result.scores if name not in result.score_names or name in ANSWERS]
+    said = [name for name in result.predictions if not str(name).startswith("p_")]
+    return replace(result, scores=result.scores[scored], predictions=result.predictions[said])
 
 
 def _fit_all(

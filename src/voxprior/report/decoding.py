@@ -16,7 +16,7 @@ from voxprior.report.figures import Album
 from voxprior.report.page import Report
 from voxprior.report.pictures import LINEAR_LEGENDS, Picture
 from voxprior.report.shown import model_entries, show_maps
-from voxprior.report.summary import result_pictures, summarize
+from voxprior.report.summary import result_pictures, standing_picture, summarize
 from voxprior.space import VoxelSpace
 from voxprior.validation import Result
 
@@ -86,6 +86,7 @@ def report_of(
     pictures: Sequence[Picture] = (),
     maps: Sequence[Mapping[str, Any]] = (),
     where: Mapping[str, Any] | None = None,
+    others: Mapping[str, Result] | None = None,
     **parts: Any,
 ) -> Report:
     """Draw the pictures of a Result, and put them and those that come with it onto a page.
@@ -96,6 +97,8 @@ def report_of(
         Of a validation run.
     pictures : sequence of Picture
         What the family draws.
+    others : mapping of str to Result, optional
+        Other decoders on the same folds, by name, for the first figure.
     maps : sequence of dict
         Maps, as `voxprior.report.shown.show_maps` returns them.
     where : mapping, optional
@@ -107,6 +110,10 @@ def report_of(
         result, parts.get("permutation"), parts.get("learning"), parts.get("positive")
     )
     album = Album()
+    first = standing_picture(result, others or {}, parts.get("permutation"))
+    parts["standing"] = {"title": first.title, "caption": first.caption} | album.add(
+        first.title, first.figure
+    )
     told = [
         [
             {"title": one.title, "caption": one.caption} | album.add(one.title, one.figure)

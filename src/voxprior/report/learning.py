@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from voxprior.report.scores import SMALL_IS_GOOD, score_name
 from voxprior.validation import LearningCurve
+from voxprior.validation.scores import LOWER_IS_BETTER, score_name
 
 # Of standard errors: a gain below it is not told from none.
 CLEAR = 2.0
@@ -51,7 +51,7 @@ def _rise(table: pd.DataFrame, name: str, score: str) -> str:
         return f"The learning curve has one size only, {sizes[0]} scans per class."
     last = sizes[-1]
     half = min(sizes[:-1], key=lambda size: abs(np.log(size / (last / 2))))
-    gains = (mine[last] - mine[half]).dropna() * (-1 if score in SMALL_IS_GOOD else 1)
+    gains = (mine[last] - mine[half]).dropna() * (-1 if score in LOWER_IS_BETTER else 1)
     largest = table[table["n_per_class"] == last]
     overlap = float((largest["n_test"] / largest["n_train"]).mean())
     gain, error = float(gains.mean()), np.inf

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from voxprior.report.scores import Score, score_name
+from voxprior.report.scores import Score
 from voxprior.validation import PermutationResult, Result
+from voxprior.validation.scores import score_name
 
 Facts = Mapping[str, Mapping[str, Any]]
 SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")

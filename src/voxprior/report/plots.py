@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from voxprior.report.figures import SOFT, blank
-from voxprior.report.scores import score_name
+from voxprior.validation.scores import score_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from voxprior.decision.curves import Reliability
+    from voxprior.validation import Interval
 
 SIZE = (4.4, 3.5)
 
@@ -29,6 +30,34 @@ def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[F
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     return figure, ax
+
+
+def standing(
+    rows: Sequence[tuple[str, Interval]],
+    name: str,
+    chance: float | None = None,
+    null: np.ndarray | None = None,
+) -> Figure:
+    """Draw the score of several decoders with their intervals, the first one at the top.
+
+    Chance is a line, and what exchanged labels give, the middle 95 %, a shade.
+    """
+    figure, ax = _axes(score_name(name), "", size=(6.0, 1.1 + 0.42 * len(rows)))
+    if null is not None:
+        low, high = np.quantile(null, [0.025, 0.975])
+        ax.axvspan(low, high, color="0.5", alpha=0.2, linewidth=0, label="exchanged labels (95 %)")
+    if chance is not None:
+        ax.axvline(chance, color=SOFT, linestyle="--", label="chance")
+    for place, (_, one) in enumerate(rows):
+        color = "C0" if place == 0 else SOFT
+        ax.plot(one.estimate, -place, "o", color=color)
+        if np.isfinite(one.low):
+            ax.plot([one.low, one.high], [-place, -place], color=color)
+    ax.set_yticks([-place for place in range(len(rows))], [label for label, _ in rows])
+    ax.set_ylim(0.5 - len(rows), 0.5)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return figure
 
 
 def fold_scores(scores: pd.DataFrame, name: str, chance: float | None) -> Figure:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from voxprior.report.scores import score_name
 from voxprior.validation import Result
-from voxprior.validation.scores import score_predictions
+from voxprior.validation.scores import score_name, score_predictions
 
 # Columns of the predictions as the page calls them; p_<class> becomes P(<class>).
 COLUMNS = {"y_true": "truth", "y_pred": "prediction"}

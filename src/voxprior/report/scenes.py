@@ -10,9 +10,9 @@ import numpy as np
 from voxprior.report.colors import colors_of
 from voxprior.report.figures import SOFT, blank
 from voxprior.report.maps import common_slices
-from voxprior.report.scores import score_name
 from voxprior.report.slices import axial, draw_slice, silhouette, slice_name
 from voxprior.space import VoxelSpace
+from voxprior.validation.scores import score_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from voxprior.validation import Result, chance_level, interval
 from voxprior.validation.intervals import Interval
-from voxprior.validation.scores import INTERVAL_LEVEL
-
-NAMES = {
-    "r2": "R²",
-    "mae": "mean absolute error",
-    "auc": "area under ROC",
-    "brier": "Brier score",
-    "margin": "mean held-out margin",
-    "interval_coverage": "share inside 90 % intervals",
-}
-SMALL_IS_GOOD = ("log_loss", "brier", "mae", "mse")
-
-
-def score_name(key: str) -> str:
-    """Name of a score for readers.
-
-    >>> score_name("auc"), score_name("balanced_accuracy")
-    ('area under ROC', 'balanced accuracy')
-    """
-    return NAMES.get(key, key.replace("_", " "))
+from voxprior.validation.scores import INTERVAL_LEVEL, LOWER_IS_BETTER, score_name
 
 
 class Score(NamedTuple):
@@ -74,7 +56,7 @@ class Score(NamedTuple):
         """Which values are good ones; of a share inside intervals, that which was asked for."""
         if self.key == "interval_coverage":
             return f"near {INTERVAL_LEVEL:g}"
-        return "lower" if self.key in SMALL_IS_GOOD else "higher"
+        return "lower" if self.key in LOWER_IS_BETTER else "higher"
 
     def row(self) -> dict[str, Any]:
         """Say it as a row of the page's table."""
@@ -87,6 +69,15 @@ class Score(NamedTuple):
             "method": self.how,
             "chance": "-" if self.chance is None else _number(self.chance),
         }
+
+
+def main_scores(names: Sequence[str]) -> list[str]:
+    """Return the two scores that are read first: of answers, and of what the decoder states.
+
+    >>> main_scores(["balanced_accuracy", "accuracy", "log_loss", "auc"])
+    ['balanced_accuracy', 'log_loss']
+    """
+    return [one for n, one in enumerate(names) if n == 0 or one in ("log_loss", "mae")]
 
 
 def scores_of(result: Result) -> list[Score]:

@@ -24,8 +24,15 @@ from voxprior.report.methods import (
 )
 from voxprior.report.pictures import Picture
 from voxprior.report.predictions import group_table, prediction_table
-from voxprior.report.scores import Score, scores_of
-from voxprior.validation import LearningCurve, PermutationResult, Result, chance_level
+from voxprior.report.scores import Score, main_scores, scores_of
+from voxprior.validation import (
+    LearningCurve,
+    PermutationResult,
+    Result,
+    Verdict,
+    chance_level,
+    interval,
+)
 from voxprior.validation.result import plain
 
 
@@ -41,6 +48,9 @@ def summarize(
     permutation: PermutationResult | None = None,
     beside: Sequence[Mapping[str, Any]] = (),
     learning: LearningCurve | None = None,
+    verdict: Verdict | None = None,
+    setting: str = "",
+    standing: Mapping[str, Any] | None = None,
     caution: str = "",
     where: Mapping[str, Any] | None = None,
     decisions: Sequence[str] = (),
@@ -75,6 +85,12 @@ def summarize(
         they say, if anything.
     learning : LearningCurve, optional
         Scores by training scans per class.
+    verdict : Verdict, optional
+        What the result shows, in words.
+    setting : str
+        What the scores are of: scans, groups, voxels, split and model, on one line.
+    standing : dict, optional
+        The first figure, as `pictures`.
     caution : str
         What to keep in mind when reading the scores, in a sentence below them.
     where : dict, optional
@@ -100,7 +116,12 @@ def summarize(
         "software": facts["Software"],
         "incomplete": None if result.complete else _incomplete(result),
         "headline": _headline(result, scores[0], permutation) | {"caution": caution},
+        "verdict": None if verdict is None else verdict.text,
+        "setting": setting,
+        "standing": standing,
+        "front": next((n for n, one in enumerate(maps) if one.get("image")), None),
         "scores": [score.row() for score in scores],
+        "main_scores": main_scores(result.score_names),
         "decisions": list(decisions),
         "beside": list(beside),
         "learning": None if learning is None else learning_sentence(learning),
@@ -141,7 +162,8 @@ def _headline(
         text += f", no interval ({score.interval.reason})"
     if score.chance is not None:
         text += f", chance {score.chance:.3f}"
-    return {"text": text + ".", "detail": permutation_sentence(permutation)}
+    detail = "" if permutation is None else f"Permutation test: {permutation.line}."
+    return {"text": text + ".", "detail": detail}
 
 
 def _counted(result: Result, score: str) -> str:
@@ -159,6 +181,20 @@ def _incomplete(result: Result) -> str:
 
 
 # ---------------------------------------------------------------- pictures of the result
+
+
+def standing_picture(
+    result: Result, others: Mapping[str, Result], permutation: PermutationResult | None = None
+) -> Picture:
+    """Draw the first score of a decoder with its interval, and those of others below it."""
+    first = result.score_names[0]
+    rows = [("this decoder", interval(result, first))]
+    rows += [(name, interval(other, first)) for name, other in others.items()]
+    same = permutation is not None and permutation.score == first
+    null = permutation.null if same and permutation is not None else None
+    figure = plots.standing(rows, first, chance_level(result, first), null)
+    text = "Held-out scans; lines are 95 % intervals. All decoders were tested on the same folds."
+    return Picture("This decoder and others", figure, text)
 
 
 def result_pictures(

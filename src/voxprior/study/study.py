@@ -22,7 +22,7 @@ import numpy as np
 
 from voxprior.decoder import Decoder, Decoding, Naming, with_prior_from
 from voxprior.decoder.comparison import summary_of
-from voxprior.decoder.decoding import subject
+from voxprior.decoder.facts import subject
 from voxprior.decoder.mapping import Mapped, map_data, map_participants
 from voxprior.decoder.preparation import name_of
 from voxprior.errors import InputError, InputWarning, option

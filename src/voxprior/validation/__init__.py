@@ -26,6 +26,7 @@ from voxprior.validation.splits import (
     LeaveOnePerClassOut,
     MonteCarloLeaveOnePerClassOut,
 )
+from voxprior.validation.verdict import Verdict, verdict
 
 __all__ = [
     "AuditError",
@@ -45,6 +46,7 @@ __all__ = [
     "MonteCarloLeaveOnePerClassOut",
     "PermutationResult",
     "Result",
+    "Verdict",
     "audit",
     "chance_level",
     "compare_bootstrapped",
@@ -59,5 +61,6 @@ __all__ = [
     "relabelling",
     "score_after_choice",
     "score_after_nested_choice",
+    "verdict",
     "with_covariates",
 ]

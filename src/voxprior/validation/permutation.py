@@ -71,8 +71,8 @@ from voxprior.validation.relabel import (
     relabelling,
     within_folds,
 )
+from voxprior.validation.scores import score_name
 
-WORDS = {"margin": "mean held-out margin", "auc": "area under ROC", "r2": "R²"}
 LEVEL = 0.05  # above it a statement claims nothing
 
 
@@ -105,24 +105,31 @@ class PermutationResult(NamedTuple):
     secondary: tuple[Secondary, ...] = ()
 
     def __repr__(self) -> str:
-        number = f"all {len(self.null)}" if self.exact else f"{len(self.null)} random"
-        how = [f"{number} relabellings", self.scheme]
-        how += ["stopped early"] * self.stopped_early + ["interrupted"] * (not self.complete)
-        of = f" of {self.decoder}" if self.stands_for else ""
-        return (
-            f"Permutation test: {_words(self.score)} {self.observed:.3f}{of}, "
-            f"p = {self.p_value:.3g} (smallest possible {self.smallest_p:.3g}); {', '.join(how)}"
-        )
+        return f"Permutation test: {self.line}"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>"
+
+    @property
+    def line(self) -> str:
+        """Scores with their p, how many relabellings of which kind, and the smallest p possible."""
+        of = f" of {self.decoder}" if self.stands_for else ""
+        told = [f"{score_name(self.score)} {self.observed:.3f}{of}, p = {self.p_value:.3g}"]
+        told += [
+            f"{score_name(one.score)} {one.observed:.3f}, p = {one.p_value:.3g}"
+            for one in self.secondary
+        ]
+        number = f"all {len(self.null)}" if self.exact else f"{len(self.null)} random"
+        how = [f"{number} relabellings", self.scheme, f"smallest possible p {self.smallest_p:.3g}"]
+        how += ["stopped early"] * self.stopped_early + ["interrupted"] * (not self.complete)
+        return f"{'; '.join(told)} ({', '.join(how)})"
 
     @property
     def statement(self) -> str:
         """How labels were exchanged, the smallest p, which statistic p belongs to, and the rest."""
         said = [self._exchange(), self._floor(), self._value()]
         said += [
-            f"Secondary, of the same decoder: {_words(one.score)} was {one.observed:.3f}, "
+            f"Secondary, of the same decoder: {score_name(one.score)} was {one.observed:.3f}, "
             f"p was {one.p_value:.3g}."
             for one in self.secondary
         ]
@@ -141,7 +148,7 @@ class PermutationResult(NamedTuple):
         return f"The smallest p that this could give was {self.smallest_p:.3g}."
 
     def _value(self) -> str:
-        text = f"p was {self.p_value:.3g} for the {_words(self.score)} of {self.observed:.3f}"
+        text = f"p was {self.p_value:.3g} for the {score_name(self.score)} of {self.observed:.3f}"
         if not self.stands_for:
             return f"{text} ({self.hyperparameters})."
         shown = self.p_value <= LEVEL
@@ -157,10 +164,6 @@ class PermutationResult(NamedTuple):
         content["findings"] = [finding.to_dict() for finding in self.findings]
         content["secondary"] = [one._asdict() for one in self.secondary]
         return content
-
-
-def _words(score: str) -> str:
-    return WORDS.get(score, score.replace("_", " "))
 
 
 def _count(number: int) -> str:
@@ -238,8 +241,8 @@ def permutation_test(
     >>> X = np.random.default_rng(0).normal(size=(10, 3)) + 5 * y[:, None]
     >>> test = permutation_test(GaussianNB(), X, y, runs, stop_after=None)
     >>> test
-    Permutation test: accuracy 1.000, p = 0.0625 (smallest possible 0.0625);
-    all 31 relabellings, labels exchanged among scans within each group
+    Permutation test: accuracy 1.000, p = 0.0625 (all 31 relabellings,
+    labels exchanged among scans within each group, smallest possible p 0.0625)
     >>> permutation_test(LogisticRegression(), X, y, runs).decoder
     'a ridge decoder with its penalty chosen by evidence in every fold and relabelling'
     """

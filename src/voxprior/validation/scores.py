@@ -41,8 +41,25 @@ DISTRIBUTION_SCORES = ("log_density", "interval_coverage")
 INTERVAL_COLUMNS = ("low", "high", "log_density")
 INTERVAL_LEVEL = 0.9
 LOWER_IS_BETTER = ("log_loss", "brier", "mae")
+NAMES = {
+    "r2": "R²",
+    "mae": "mean absolute error",
+    "auc": "area under ROC",
+    "brier": "Brier score",
+    "margin": "mean held-out margin",
+    "interval_coverage": "share inside 90 % intervals",
+}
 # Scores closer than this differ by rounding alone.
 TIE = 1e-12
+
+
+def score_name(key: str) -> str:
+    """Name of a score for readers.
+
+    >>> score_name("auc"), score_name("balanced_accuracy")
+    ('area under ROC', 'balanced accuracy')
+    """
+    return NAMES.get(key, key.replace("_", " "))
 
 
 def score_predictions(predictions: pd.DataFrame, task: str, classes: tuple) -> dict[str, float]:
