@@ -66,7 +66,7 @@ def numbers(done):
     told = done.report.summary
     scores = {row["name"]: row for row in told["scores"]}
     clinic = {row["name"]: row for row in told["clinic"]}
-    alone = next(row for row in told["beside"][0]["rows"] if row[0] == "covariates alone")
+    alone = next(row for row in told["beside"][0]["rows"] if row[0].endswith(" alone"))
     stock = [float(row[1]) for row in told["beside"][1]["rows"][1:]]
     return {
         "accuracy": scores["accuracy"]["mean"],
