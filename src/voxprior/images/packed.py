@@ -234,6 +234,9 @@ def _check_description(found: dict[str, Any]) -> None:
             raise TypeError("a list of texts is something else")
     if not (label is None or isinstance(label, str)):
         raise TypeError("the name of the label is not a text")
+    used = [label, *found["covariates"]]
+    if len({*used}) < len(used):
+        raise ValueError("the label or a covariate is named twice")
     if type(images["voxels_dropped"]) is not int:
         raise TypeError("a number of voxels is something else")
     columns = {} if found["table"] is None else found["table"]
