@@ -39,8 +39,10 @@ def with_attribute(data, name, node):
         ("var_", value(None)),
     ],
 )
-def test_a_model_is_tried_when_it_is_loaded(good, tmp_path, name, node):
+def test_a_part_that_does_not_fit_is_named(good, tmp_path, name, node):
     path = tmp_path / "model.skops"
     path.write_bytes(with_attribute(good, name, node))
-    with pytest.raises(InputError, match=r"model.skops: holds a model that cannot predict"):
+    with pytest.raises(
+        InputError, match=r"model.skops: holds FeatureSharingNB whose (\w+) cannot"
+    ):
         Decoder.load(path)

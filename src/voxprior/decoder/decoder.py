@@ -437,7 +437,10 @@ class Decoder(LocalMaps):
     # ------------------------------------------------------------------ kept and read again
 
     def save(self, path) -> Path:
-        """Write the fitted decoder to a ``.skops`` file, without code and always the same bytes."""
+        """Write the fitted decoder to a ``.skops`` file, without code and always the same bytes.
+
+        Some models predict from training scans, which are then in the file: see `scans_kept`.
+        """
         check_is_fitted(self)
         path = Path(path)
         state = {
@@ -451,6 +454,11 @@ class Decoder(LocalMaps):
         }
         modelfile.write(path, state)
         return path
+
+    @property
+    def scans_kept(self) -> int:
+        """How many training scans, or parts of them, the fitted model holds as they are."""
+        return modelfile.n_scans_kept(self.estimator_)
 
     @classmethod
     def load(cls, path, trusted: Sequence[str] = ()) -> Decoder:
@@ -466,8 +474,10 @@ class Decoder(LocalMaps):
         """
         state = modelfile.read(Path(path), trusted)
         images = image_space(path, state)
+        levels = state["covariates"]
+        coding = None if levels is None else CovariateCoding(levels)
         if not trusted:  # the user's own types may ask for more than a scan of zeros
-            modelfile.check_model(path, state["estimator"])
+            modelfile.check_model(path, state, 0 if coding is None else len(coding.columns))
         reading = {"standardize": images.standardize, "scale": images.scale}
         decoder = cls(state["estimator"], mask=images.space.mask, **reading)
         decoder.masker_, decoder.estimator_ = images, state["estimator"]
@@ -475,8 +485,7 @@ class Decoder(LocalMaps):
         decoder.class_frequencies_ = state["class_frequencies"]
         spread = state["class_spread"]
         decoder.class_spread_ = None if spread is None else ClassSpread(**spread)
-        levels = state["covariates"]
-        decoder.covariates_ = None if levels is None else CovariateCoding(levels)
+        decoder.covariates_ = coding
         if hasattr(decoder.estimator_, "classes_"):
             decoder.classes_ = decoder.estimator_.classes_
         return decoder

@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from voxprior import registry
+from voxprior import modelfile, registry
 from voxprior.decision.base import offer_groups
 from voxprior.errors import InputError
 from voxprior.images import Dataset, ImageSpace, scaled_by_training
+from voxprior.images.trials import check_trials
 from voxprior.validation.covariates import (
     CovariateCoding,
     CovariateRemoval,
@@ -98,6 +99,10 @@ def image_space(path: Any, state: dict[str, Any]) -> ImageSpace:
         raise InputError(f"{path}: holds images that are not what they should be") from error
     if images.space.digest != state["digest"]:
         raise InputError(f"{path}: holds a mask or affine that does not match its fingerprint")
+    if state["trials"] is not None:
+        cut = {"unit": "block", "window": None, "delay": 0.0} | state["trials"]
+        with modelfile.naming(path):
+            check_trials(cut["unit"], cut["window"], cut["delay"])
     return images
 
 

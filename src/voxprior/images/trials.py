@@ -96,11 +96,13 @@ class Samples(NamedTuple):
 
 def check_trials(unit: Any, window: Any, delay: Any) -> None:
     """Refuse parameters by which no run can be cut."""
-    if unit not in UNITS:
+    if not isinstance(unit, str) or unit not in UNITS:
         raise InputError(
             f"{option('unit', unit)} is not a choice", expected=f"one of {', '.join(UNITS)}"
         )
-    if window is not None and (not isinstance(window, Integral) or window < 1):
+    if window is not None and (
+        not isinstance(window, Integral) or isinstance(window, bool) or window < 1
+    ):
         raise InputError(
             f"{option('window', window)} cannot be used", expected="a number of volumes, 1 or more"
         )
@@ -114,7 +116,11 @@ def check_trials(unit: Any, window: Any, delay: Any) -> None:
             f"{option('window', window)} has no effect with {option('unit', unit)}",
             remedy=f"Set {option('unit', 'window')}, or leave {option('window')} out",
         )
-    if not isinstance(delay, Real) or not abs(float(delay)) <= LONGEST_DELAY:
+    if (
+        not isinstance(delay, Real)
+        or isinstance(delay, bool)
+        or not abs(float(delay)) <= LONGEST_DELAY
+    ):
         raise InputError(
             f"{option('delay', delay)} cannot be used",
             expected=f"seconds from -{LONGEST_DELAY} to {LONGEST_DELAY}",

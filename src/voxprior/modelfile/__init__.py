@@ -15,10 +15,13 @@ sees the file, in this order, and the first check that fails ends in one line:
     schema    only nodes of `schema.GRAMMAR`, with names of `schema.TRUSTED` or that the user trusts
     arrays    headers that declare exactly the bytes that follow, and no pickled objects
     fields    what a decoder has, each of its type
-    machines  the arrays of a support vector machine have the sizes that libsvm takes for granted
-    model     it gives an answer of the right shape to a scan of zeros; not of types the user trusts
+    objects   each has the arrays, finite and of the right shapes, of its type in `parts.PARTS`,
+              whatever holds it, and those of a machine have the sizes that libsvm takes for granted
+    model     it takes what is read of an image, and gives an answer of the right shape to a scan of
+              zeros; not of types the user trusts
 """
 
 from voxprior.modelfile.files import check_model, naming, read, write
+from voxprior.modelfile.objects import n_scans_kept
 
-__all__ = ["check_model", "naming", "read", "write"]
+__all__ = ["check_model", "n_scans_kept", "naming", "read", "write"]

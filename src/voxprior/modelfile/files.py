@@ -24,11 +24,11 @@ from voxprior.blocks import BlockedScans
 from voxprior.errors import InputError, InputTypeError
 from voxprior.modelfile import archive, schema
 from voxprior.modelfile.archive import HEADER, SCHEMA
-from voxprior.modelfile.machines import check_machines
+from voxprior.modelfile.objects import check_objects
 
 FORMAT = 3
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
-MOST_FEATURES = 10**9
+FEATURES_PER_BYTE = 8  # of a file, which has several arrays of so many numbers
 COPIES = 3  # that reading makes: the bytes of the file, its members, its arrays
 
 # The fields of a decoder and their types.
@@ -174,7 +174,7 @@ def read(path: Path, trusted: Sequence[str] = ()) -> dict[str, Any]:
         data = path.read_bytes()  # once: what was checked is what is built
         state = _built(data, _checked(data, trusted))
         _check_fields(state)
-        check_machines(state)
+        check_objects(state, _n_voxels(state["images"]))
         _warn_of_versions(path, state["versions"])
     return state
 
@@ -242,9 +242,9 @@ def _check_fields(state: Any) -> None:
     fits["estimator"] = hasattr(state["estimator"], "predict")
     covariates, frequencies = state["covariates"], state["class_frequencies"]
     if isinstance(covariates, dict):
-        fits["covariates"] = all(isinstance(levels, list) for levels in covariates.values())
+        fits["covariates"] = all(map(_are_levels, covariates.values()))
     if isinstance(frequencies, np.ndarray):
-        fits["class_frequencies"] = frequencies.ndim == 1 and frequencies.dtype.kind == "f"
+        fits["class_frequencies"] = _are_shares(frequencies)
     spread = state["class_spread"]
     if isinstance(spread, dict):
         fits["class_spread"] = _is_spread(spread)
@@ -254,22 +254,51 @@ def _check_fields(state: Any) -> None:
         raise InputError(f"holds a decoder whose {wrong[0]} is not what it should be", got=got)
 
 
+def _n_voxels(images: dict[str, Any]) -> int:
+    mask = images.get("mask")
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
+        raise InputError("holds images that are not what they should be", expected="a mask")
+    return int(np.count_nonzero(mask))
+
+
+def _are_levels(levels: Any) -> bool:
+    """Whether these are the levels of a covariate, each once; none for numbers."""
+    return isinstance(levels, list) and len(set(map(str, levels))) == len(levels)
+
+
+def _are_shares(frequencies: np.ndarray) -> bool:
+    """Whether these are shares of classes, which add up to 1."""
+    plain = frequencies.ndim == 1 and frequencies.dtype in (np.float32, np.float64)
+    return bool(plain and (frequencies >= 0).all() and np.isclose(frequencies.sum(), 1))
+
+
 def _is_spread(spread: dict[str, Any]) -> bool:
     """Whether these are class means (C, p) and a number."""
     means, number = spread.get("means"), spread.get("spread")
     matrix = isinstance(means, np.ndarray) and means.ndim == 2 and means.dtype.kind == "f"
-    return set(spread) == {"means", "spread"} and matrix and isinstance(number, float)
+    plain = set(spread) == {"means", "spread"} and matrix and isinstance(number, float)
+    return plain and math.isfinite(number) and bool(np.isfinite(means).all())
 
 
-def check_model(path: Any, estimator: Any) -> None:
-    """Refuse a model whose parts do not fit together: it is tried on a scan of zeros."""
+def check_model(path: Any, state: dict[str, Any], n_covariates: int) -> None:
+    """Refuse a model whose parts do not fit together: it is tried on a scan of zeros.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    state : dict
+        What `read` returned.
+    n_covariates : int
+        Columns behind the voxels.
+    """
+    estimator, why = state["estimator"], ""
     try:
-        n_features = estimator.n_features_in_
-        fits = isinstance(n_features, int | np.integer) and 0 < n_features <= MOST_FEATURES
+        fits = _fits_images(path, state, estimator.n_features_in_ - n_covariates)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of numbers that a scan of zeros leads to
-            fits = fits and _answers(estimator, np.zeros((1, n_features), dtype=np.float32))
-        why = ""
+            zeros = np.zeros((1, estimator.n_features_in_ if fits else 0), dtype=np.float32)
+            fits = fits and _answers(estimator, zeros)
     except Exception as error:
         # Attributes of any type and shape make an estimator raise anything.
         fits, why = False, f": {_one_line(error)}"
@@ -279,18 +308,39 @@ def check_model(path: Any, estimator: Any) -> None:
         )
 
 
+def _fits_images(path: Any, state: dict[str, Any], n_features: int) -> bool:
+    """Whether the model takes what is read of an image, and the classes are those of the state.
+
+    Scans read elsewhere may have several values per voxel: as many as the file has arrays for.
+    """
+    n_voxels, trials = _n_voxels(state["images"]), state["trials"] or {}
+    window = trials.get("window") if trials.get("unit") == "window" else None
+    most = n_voxels * window if window else FEATURES_PER_BYTE * Path(path).stat().st_size
+    fits = n_features % n_voxels == 0 and n_voxels <= n_features <= most
+    spread, frequencies = state["class_spread"], state["class_frequencies"]
+    classes = getattr(state["estimator"], "classes_", ())
+    if spread is not None:
+        fits = fits and spread["means"].shape == (len(classes), n_features)
+    if frequencies is not None:
+        fits = fits and len(frequencies) == len(classes)
+    return bool(fits)
+
+
 def _answers(estimator: Any, X: np.ndarray) -> bool:
     """Whether predictions and probabilities of one scan are what they should be.
 
     Weights that are NaN give no error: the first class would be predicted of every scan.
     """
-    good = np.shape(estimator.predict(X)) == (1,)
+    predicted = estimator.predict(X)
+    good = np.shape(predicted) == (1,)
     if hasattr(estimator, "classes_"):
         good = good and np.ndim(estimator.classes_) == 1
         if hasattr(estimator, "predict_proba"):
             P = estimator.predict_proba(X)
             good = good and P.shape == (1, len(estimator.classes_)) and P.dtype.kind == "f"
-            good = good and np.isclose(P.sum(), 1)
+            good = good and np.isclose(P.sum(), 1) and P.min() >= 0
+    else:
+        good = good and np.isfinite(predicted).all()
     return bool(good)
 
 

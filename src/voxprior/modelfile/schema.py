@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from voxprior.errors import InputError, option
+from voxprior.modelfile.parts import PARTS
 
 Node = dict[str, Any]
 
@@ -66,44 +67,7 @@ TRUSTED: dict[str, tuple[str, ...]] = {
         "numpy.str_",
     ),
     "SparseMatrixNode": ("scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"),
-    "ObjectNode": (
-        "sklearn.calibration.CalibratedClassifierCV",
-        "sklearn.calibration._CalibratedClassifier",
-        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
-        "sklearn.isotonic.IsotonicRegression",
-        "sklearn.linear_model._logistic.LogisticRegression",
-        "sklearn.linear_model._ridge.RidgeCV",
-        "sklearn.naive_bayes.GaussianNB",
-        "sklearn.pipeline.Pipeline",
-        "sklearn.preprocessing._data.StandardScaler",
-        "sklearn.svm._classes.SVC",
-        "voxprior.auto.classifier.AutoClassifier",
-        "voxprior.auto.regressor.AutoRegressor",
-        "voxprior.blocks.scaling.VoxelScaler",
-        "voxprior.decision.bayes.BayesDecision",
-        "voxprior.decision.combine.CombinedClassifier",
-        "voxprior.decision.calibration.IsotonicCalibrated",
-        "voxprior.decision.calibration.TemperatureCalibrated",
-        "voxprior.decoder.stock.ScanSpan",
-        "voxprior.images.preparation.ScanPreparation",
-        "voxprior.models.boosting.estimator.SpatialBoostingClassifier",
-        "voxprior.models.fields.estimator.RandomFieldClassifier",
-        "voxprior.models.gaussian.gp_classifier.GPClassifier",
-        "voxprior.models.gaussian.gp_regressor.GPRegressor",
-        "voxprior.models.gaussian.rvm.RVMClassifier",
-        "voxprior.models.gaussian.rvm.RVMRegressor",
-        "voxprior.models.network.estimator.InverseTreeClassifier",
-        "voxprior.models.noise.NoiseWhitening",
-        "voxprior.models.sharing.estimator.FeatureSharingNB",
-        "voxprior.models.sharing.few_shot.TimeAverage",
-        "voxprior.space.voxelspace.VoxelSpace",
-        "voxprior.transfer.classifier.TransferClassifier",
-        "voxprior.transfer.levels.Lesson",
-        "voxprior.transfer.map_trust.MapLesson",
-        "voxprior.transfer.maps.GroupMaps",
-        "voxprior.transfer.prior.GroupPrior",
-        "voxprior.validation.covariates.CovariateRemoval",
-    ),
+    "ObjectNode": tuple(PARTS),
 }
 
 # What a loader builds, whatever name its node has.
