@@ -42,7 +42,5 @@ def with_attribute(data, name, node):
 def test_a_part_that_does_not_fit_is_named(good, tmp_path, name, node):
     path = tmp_path / "model.skops"
     path.write_bytes(with_attribute(good, name, node))
-    with pytest.raises(
-        InputError, match=r"model.skops: holds FeatureSharingNB whose (\w+) cannot"
-    ):
+    with pytest.raises(InputError, match=r"model.skops: holds FeatureSharingNB whose (\w+) cannot"):
         Decoder.load(path)

@@ -332,3 +332,10 @@ def test_every_rule_is_about_an_attribute_that_models_have(states):
                 held.setdefault((kind, path), []).append(parts(vars(thing), path.split(".")))
     never = [pair for pair, found in held.items() if not any(found)]
     assert not {pair for pair in never if not PARTS[pair[0]][pair[1]].endswith(" ?")}
+
+
+@pytest.mark.parametrize(
+    ("name", "n"), [("gp", 24), ("auto-regression", 24), ("logistic", 0), ("auto", 0)]
+)
+def test_a_decoder_says_how_many_scans_it_keeps(name, n):
+    assert build(name).scans_kept == n

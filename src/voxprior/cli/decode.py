@@ -101,8 +101,8 @@ def decode(
         done.write(folder)
     if kept := done.decoder.scans_kept:
         say(
-            f"note: model.skops holds {kept} training scans, or parts of them, as they are: pass it "
-            "on as you would pass on the scans."
+            f"note: model.skops holds {kept} training scans, or parts of them, as they are: pass "
+            "it on as you would pass on the scans."
         )
     found = done.summary()
     if as_json:

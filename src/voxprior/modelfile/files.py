@@ -274,7 +274,8 @@ def _are_shares(frequencies: np.ndarray) -> bool:
 
 def _is_spread(spread: dict[str, Any]) -> bool:
     """Whether these are class means (C, p) and a number."""
-    means, number = spread.get("means"), spread.get("spread")
+    means: Any = spread.get("means")
+    number: Any = spread.get("spread")
     matrix = isinstance(means, np.ndarray) and means.ndim == 2 and means.dtype.kind == "f"
     plain = set(spread) == {"means", "spread"} and matrix and isinstance(number, float)
     return plain and math.isfinite(number) and bool(np.isfinite(means).all())

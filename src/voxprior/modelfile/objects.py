@@ -78,7 +78,12 @@ def objects(state: Any) -> Iterator[Any]:
 
 def n_scans_kept(state: Any) -> int:
     """How many training scans, or parts of them, the objects of a state hold as they are."""
-    held = [vars(thing).get(name) for thing in objects(state) for name in SCANS if hasattr(thing, "__dict__")]
+    held = [
+        vars(thing).get(name)
+        for thing in objects(state)
+        for name in SCANS
+        if hasattr(thing, "__dict__")
+    ]
     return max((len(scans) for scans in held if scans is not None), default=0)
 
 
@@ -104,7 +109,7 @@ def _wrong_part(thing: Any, rules: Rules, n_voxels: int) -> str | None:
     for name, value in attributes.items():
         if not _is_plain(value, finite=name not in TOLD, records=_fields_of(name, rules)):
             return name
-        if name in MOST and isinstance(value, Number) and value > MOST[name]:
+        if name in MOST and isinstance(value, int | float | np.number) and value > MOST[name]:
             return name
     for name in ("classes_", "classes"):
         if name in attributes and not _are_classes(attributes[name]):
