@@ -112,6 +112,31 @@ def test_what_has_no_digits_to_lose_passes(values):
     refuse_lost_digits(values, "x")
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e5, 3e7, 1e9])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_differences_of_scans_of_one_anatomy(tmp_path, rng, offset, suffix):
+    """Voxels differ enough to be told apart, scans do not."""
+    anatomy = offset + 1e4 * rng.normal(size=SHAPE)
+    values = anatomy + rng.normal(size=(6, *SHAPE))
+    maps, mask = written(values, tmp_path, suffix), np.ones(SHAPE, bool)
+    run = nibabel.Nifti1Image(np.moveaxis(values, 0, -1), np.eye(4))
+    if offset < 1e6:
+        assert len(load_maps(maps, LABELS, mask=mask).X) == 6
+        assert len(load_runs(run, labels=LABELS, mask=mask).X) == 6
+        return
+    with pytest.raises(InputError, match=r"those of the other scans lie together too far"):
+        load_maps(maps, LABELS, mask=mask)
+    with pytest.raises(InputError, match=r"those of the other scans lie together too far"):
+        load_runs(run, labels=LABELS, mask=mask)
+
+
+def test_copies_are_copies_whatever_their_size(tmp_path, rng):
+    values = np.tile((1e9 * (1 + rng.random(SHAPE))).astype(np.float32), (6, 1, 1, 1))
+    with pytest.warns(UserWarning, match="constant"):
+        data = load_maps(written(values, tmp_path, ".nii"), LABELS, mask=np.ones(SHAPE, bool))
+    assert len(data.X) == 6
+
+
 def test_large_images_are_sampled(rng):
     values = 3e7 + rng.normal(size=(40, 40, 40))
     assert 2**12 < len(sampled(values, values.size)) < 2**14

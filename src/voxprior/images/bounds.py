@@ -31,7 +31,7 @@ from voxprior.errors import InputError
 
 __all__ = ["Declared", "check_affine", "check_memory", "check_numbers", "damaged"]
 __all__ += ["declared_by", "declared_in", "free_memory", "is_gzipped", "opened", "read_voxels"]
-__all__ += ["refuse_lost_digits", "sampled"]
+__all__ += ["are_rounded", "refuse_lost_differences", "refuse_lost_digits", "sampled"]
 
 # Header with its extensions; those with the DICOM fields of every volume have some megabytes.
 HEADER_BYTES = 2**26
@@ -255,14 +255,34 @@ def refuse_lost_digits(values: Any, name: str) -> None:
     near = exact[(np.abs(exact) >= size / 2) & (np.abs(exact) <= 2 * size)]
     if not len(near) or size > np.finfo(np.float32).max / 2:
         return
-    spread, error = near.std(), np.sqrt(np.mean((near.astype(np.float32) - near) ** 2))
+    _refuse_lost(near, near.std(), size, f"{name}: its values")
+
+
+def refuse_lost_differences(exact: np.ndarray, name: str) -> None:
+    """Do `refuse_lost_digits` for what scans (n, V) differ by, in the voxel in the middle."""
+    exact = np.asarray(exact, dtype=np.longdouble)
+    exact = exact[:, np.isfinite(exact).all(axis=0)]
+    if exact.size:
+        spread, size = np.median(exact.std(axis=0)), np.median(np.abs(exact))
+        _refuse_lost(exact, spread, size, f"{name}: its values and those of the other scans")
+
+
+def _refuse_lost(exact: np.ndarray, spread: Any, size: Any, what: str) -> None:
+    with np.errstate(over="ignore"):
+        error = np.sqrt(np.mean((exact.astype(np.float32) - exact) ** 2))
     if spread > ROUNDING * size and error > LOST * spread:
         raise InputError(
-            f"{name}: its values lie together too far from zero for single precision, in which "
-            "they are read, to tell them apart",
+            f"{what} lie together too far from zero for single precision, in which they are read, "
+            "to tell them apart",
             got=f"values of about {float(size):.3g} that differ by {float(spread):.3g}",
             remedy="Subtract one number from all images, in double precision, and save them again",
         )
+
+
+def are_rounded(rows: np.ndarray) -> bool:
+    """Whether scans (n, V) differ by so little that single precision may have rounded it away."""
+    rounding = np.median(np.spacing(np.abs(rows).max(axis=0))) / np.sqrt(12)
+    return bool(rounding > LOST * np.median(rows.std(axis=0, dtype=np.float64)))
 
 
 def check_memory(n_values: int, name: str) -> None:

@@ -47,6 +47,7 @@ from voxprior.images.packed import PackedMaps, is_packed, open_packed, refuse_re
 from voxprior.images.preparation import prepare_scans
 from voxprior.images.sources import Source, find_sources, n_volumes
 from voxprior.images.tables import check_join
+from voxprior.images.volumes import VOLUMES_COMPARED, refuse_lost_differences
 from voxprior.labels import refuse_missing
 
 __all__ = ["load_differences", "load_maps"]
@@ -166,6 +167,9 @@ def _read_to_learn(found: FoundLabels, settings: dict[str, Any]) -> ReadMaps:
     )
     if images.by_run:
         return ReadMaps(images, X, tuple(findings), ())
+    if images.parts is None:
+        first = [source.load() for source in sources[:VOLUMES_COMPARED]]
+        refuse_lost_differences(X, first, images.space.mask, sources[0].name)
     return _prepared(ReadMaps(images, X, tuple(findings), ()), found, settings)
 
 

@@ -10,7 +10,7 @@ import gzip
 import logging
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from voxprior.images.findings import check_finite
 from voxprior.space import VoxelSpace
 
 __all__ = ["EXTENSIONS", "check_grid", "header_t_r", "load_volume", "resampled"]
-__all__ += ["volume_array", "volume_image", "volume_rows"]
+__all__ += ["refuse_lost_differences", "volume_array", "volume_image", "volume_rows"]
 
 EXTENSIONS = (".nii.gz", ".nii", ".img.gz", ".img", ".hdr.gz", ".hdr", ".mgz", ".mgh")
 # What nibabel, zlib and the XML parser of GIFTI raise on damaged files.
@@ -34,6 +34,8 @@ AFFINE_TOLERANCE_MM = 1e-3
 # Bits of the NIfTI field of units that are of time, and what they say; none are taken for seconds.
 TIME_UNIT = 0b111000
 SECONDS = {0: 1.0, 8: 1.0, 16: 1e-3, 24: 1e-6}
+# Volumes that are read again in full precision, where rounding may have taken their differences.
+VOLUMES_COMPARED = 8
 # Volumes smoothed at once: nilearn copies what it smooths.
 VOLUMES_AT_ONCE = 32
 
@@ -198,9 +200,38 @@ def volume_rows(
         row[:] = data[..., number][mask]
     if not gaps:
         check_finite(rows, name)
+        refuse_lost_differences(rows, [image], mask, name)
     if smoothing_fwhm is not None:
         _smooth_into(rows, data, mask, affine, smoothing_fwhm)
     return rows
+
+
+def refuse_lost_differences(
+    rows: np.ndarray, images: Sequence[Any], mask: np.ndarray, name: str
+) -> None:
+    """Refuse volumes whose differences single precision has rounded away.
+
+    Parameters
+    ----------
+    rows : float32 array of shape (n, V)
+        Volumes as they were read.
+    images : sequence of nibabel images
+        Where they are from, in that order; they may be on another grid, and are not looked at then.
+    mask : boolean array
+        The V voxels.
+    name : str
+        The first of them, for error messages.
+    """
+    at = bounds.sampled(np.arange(rows.shape[1]), rows.shape[1])
+    if len(rows) < 2 or not bounds.are_rounded(rows[:VOLUMES_COMPARED, at]):
+        return
+    exact: list[np.ndarray] = []
+    for image in images[:VOLUMES_COMPARED]:
+        if tuple(image.shape[:3]) != mask.shape:
+            return
+        values = np.asarray(image.dataobj)[mask][at]  # in the precision of the file
+        exact += list(values.reshape(len(at), -1).T)
+    bounds.refuse_lost_differences(np.array(exact[:VOLUMES_COMPARED]), name)
 
 
 def _smooth_into(
