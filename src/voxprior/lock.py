@@ -8,6 +8,7 @@ host, time) serves the message alone.
 import json
 import os
 import socket
+import stat
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from voxprior.errors import InputError, InputWarning
+from voxprior.writing import check_own, refuse_inputs
 
 if sys.platform == "win32":
     import msvcrt
@@ -43,6 +45,7 @@ def exclusive(path: Path, output: Path) -> Iterator[None]:
 
     Where the file system has no locks, this is said, and the work goes on.
     """
+    refuse_inputs([path])
     file = _open_locked(path, output)
     try:
         os.ftruncate(file, 0)
@@ -60,7 +63,9 @@ def exclusive(path: Path, output: Path) -> Iterator[None]:
 
 def _open_locked(path: Path, output: Path) -> int:
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+        if path.is_symlink():
+            check_own(path, path.lstat(), stat.S_IFREG)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o644)
         try:
             _lock(file)
         except (BlockingIOError, PermissionError):
@@ -77,7 +82,13 @@ def _open_locked(path: Path, output: Path) -> int:
             )
             warnings.warn(InputWarning(told), stacklevel=2)
         # A command that ended meanwhile has removed the file: then the lock is on nothing.
-        if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+        found = os.fstat(file)
+        if path.exists() and os.path.samestat(found, path.stat()):
+            try:
+                check_own(path, found, stat.S_IFREG)
+            except BaseException:
+                os.close(file)
+                raise
             return file
         os.close(file)
 

@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import sys
+from io import TextIOWrapper
 
 import typer
 
@@ -67,4 +69,6 @@ def main() -> None:
     # again makes every command slower.
     gc.set_threshold(100_000, 50, 50)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if isinstance(sys.stdout, TextIOWrapper):  # what a terminal has no letter for ends no command
+        sys.stdout.reconfigure(errors="backslashreplace")
     app()

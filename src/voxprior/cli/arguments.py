@@ -9,25 +9,28 @@ its arguments, as shell patterns need it::
 
 import os
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
+from glob import glob, has_magic
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 import typer.core
 
 from voxprior.documents import read_json, read_toml
 from voxprior.errors import InputError
+from voxprior.writing import check_name, reading
 
 
 def with_groups(command: Callable) -> Callable:
     """Give a command that takes dataclasses one option for each of their fields.
 
-    Those that are contexts are entered for as long as the command runs.
+    Those that are contexts are entered for as long as the command runs. Nothing that it writes
+    replaces a file that it was given.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {n: hint for n, hint in hints.items() if is_dataclass(hint)}
@@ -45,6 +48,7 @@ def with_groups(command: Callable) -> Callable:
     @wraps(command)
     def call(**values: Any) -> Any:
         with ExitStack() as stack:
+            stack.enter_context(reading(_given_files(options, values)))
             for name, group in groups.items():
                 made = group(**{f.name: values.pop(f.name) for f in fields(group)})
                 values[name] = stack.enter_context(made) if hasattr(made, "__enter__") else made
@@ -53,6 +57,52 @@ def with_groups(command: Callable) -> Callable:
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
+
+
+# Marks an option of text that may name files. Of options that hold paths, only the output does not.
+NAMES_FILES = "names files"
+
+
+def takes_files(option: Parameter) -> bool:
+    """Whether an option or argument names files that the command reads."""
+    kind, *marks = get_args(option.annotation) or (option.annotation,)
+    holds_paths = Path in (kind, *get_args(kind)) and not is_output(option)
+    return holds_paths or NAMES_FILES in marks
+
+
+def is_output(option: Parameter) -> bool:
+    """Whether an option or argument says where a command writes."""
+    flags = {
+        text
+        for mark in getattr(option.annotation, "__metadata__", ())
+        for text in (getattr(mark, "default", None), *(getattr(mark, "param_decls", None) or ()))
+    }
+    return option.name == "out" or "--out" in flags
+
+
+def _given_files(options: Sequence[Parameter], values: Mapping[str, Any]) -> list[Path]:
+    """List the files, and folders, that a command is to read."""
+    found: list[Path] = []
+    for option in options:
+        value = values.get(option.name)
+        given = value if isinstance(value, list) else [value]
+        words = [word for word in given if isinstance(word, str | Path)]
+        for word in words:
+            check_name(str(word))
+        if takes_files(option):
+            found += [path for word in words for path in _meant(word)]
+    return found
+
+
+def _meant(word: str | Path) -> list[Path]:
+    """Files that a word of the command line stands for; text may name something else."""
+    if isinstance(word, Path):
+        return [word]
+    matching = [glob(name, recursive=True) or [name] for name in names([word])]
+    paths = [Path(name) for several in matching for name in several if os.path.exists(name)]
+    stores = [path for path in paths if (path / "zarr.json").is_file()]
+    files = [path for path in paths if not path.is_dir()]
+    return [*files, *stores, *(part for store in stores for part in store.rglob("*"))]
 
 
 MaxMemory = Annotated[
@@ -144,14 +194,12 @@ def names(values: list[str] | None) -> list[str]:
 
 def files(values: list[str]) -> list[str]:
     """List the files that names and patterns stand for; a pattern must match something."""
-    from glob import glob, has_magic
-
     found: list[str] = []
     for name in names(values):
         matching = sorted(glob(name)) if has_magic(name) and not os.path.exists(name) else [name]
         if not matching:
             raise FileNotFoundError(f"{name}: no file matches this pattern.")
-        found += matching
+        found += map(check_name, matching)
     return found
 
 

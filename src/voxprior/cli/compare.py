@@ -25,6 +25,7 @@ from voxprior.cli.terminal import PlainConsole, print_table, versioned
 from voxprior.cli.words import in_command_words
 from voxprior.errors import refuses_input
 from voxprior.output import FINISHED, RUN_FILE, Clock, output_folder
+from voxprior.writing import write_whole
 
 if TYPE_CHECKING:
     from voxprior.decoder import Comparison
@@ -133,13 +134,13 @@ def _write(comparison: Comparison, data: Dataset, folder: Path, told: dict[str, 
     report.save(folder / "report.html")
     report.save_figures(folder / "figures")
     options: dict[str, Any] = {"sep": "\t", "index": False, "float_format": "%.6g", "na_rep": "n/a"}
-    comparison.table.to_csv(folder / "comparison.tsv", **options)
+    write_whole(folder / "comparison.tsv", comparison.table.to_csv(**options))
     if comparison.curve is not None:
         write_curve(comparison.curve, folder / "learning.tsv")
     (folder / "results").mkdir()
     for name, result in comparison.results.items():
         result.to_json(folder / "results" / f"{name}.json")
-    (folder / "comparison.json").write_text(versioned(comparison.to_dict()), "utf-8")
+    write_whole(folder / "comparison.json", versioned(comparison.to_dict()))
 
 
 def _show(comparison: Comparison, data: Dataset, label: str | None, out: Path) -> None:

@@ -71,10 +71,11 @@ def decode(
         voxprior decode study/sub-01/*.nii.gz --labels study/sub-01/labels.tsv \
             --groups run --prior-from study --out sub-01
     """
-    clock, settings = Clock(), parameters(config, changes)
-    if model is not None:
-        registry.model(model).make(**settings)  # what is wrong is refused before anything is read
+    clock = Clock()
     with output_folder(out, "result.json") as folder:
+        settings = parameters(config, changes)
+        if model is not None:
+            registry.model(model).make(**settings)  # what is wrong is refused before scans are read
         with clock.phase("reading images"):
             data = read(scans, trials, preparation)
         name = model or registry.default_model(data.y)

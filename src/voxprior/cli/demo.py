@@ -12,6 +12,7 @@ import typer
 from voxprior.cli.options import Json
 from voxprior.cli.terminal import PlainConsole, print_table, versioned
 from voxprior.output import RUN_FILE, Clock, output_folder
+from voxprior.writing import write_whole, written_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,8 @@ def demo(
             table = race(scenes, seeds, n_jobs=jobs, progress=True)
         with clock.phase("writing picture and report"):
             kept = table.drop(columns="seconds")
-            kept.to_csv(folder / SCORES, sep="\t", index=False, float_format="%.6g", na_rep="n/a")
+            text = kept.to_csv(sep="\t", index=False, float_format="%.6g", na_rep="n/a")
+            write_whole(folder / SCORES, text)
             _write_picture(table, scenes, folder)
             result = _write_report(table, scenes, folder)
         clock.write(folder / RUN_FILE, {"auto": result})
@@ -98,7 +100,8 @@ def _write_picture(table: pd.DataFrame, scenes: Sequence[Scene], folder: Path) -
     from voxprior.report.scenes import draw_strips
 
     figure = draw_strips([_strip(table, scene) for scene in scenes])
-    figure.savefig(folder / PICTURE, dpi=110)
+    with written_whole(folder / PICTURE) as file:
+        figure.savefig(file, dpi=110)
 
 
 def _strip(table: pd.DataFrame, scene: Scene) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from voxprior import registry
-from voxprior.cli.arguments import files, names
+from voxprior.cli.arguments import NAMES_FILES, files, names
 from voxprior.registry import split_names
 
 LABELS, RUNS, PREPARING = "Labels of maps", "Labels of runs", "Preparation"
@@ -22,6 +22,7 @@ def _option(panel: str, text: str, *flags: str) -> Any:
 
 ImageFiles = Annotated[
     list[str],
+    NAMES_FILES,
     typer.Argument(help="Image files or quoted patterns: one 3-D map per scan, or 4-D runs."),
 ]
 
@@ -33,6 +34,7 @@ class Scans:
     images: ImageFiles
     mask: Annotated[
         str | None,
+        NAMES_FILES,
         _option(
             PREPARING,
             "Mask image, or how to compute one: epi (nilearn's; the default for runs), background, "
@@ -41,6 +43,7 @@ class Scans:
     ] = None
     surface: Annotated[
         list[str] | None,
+        NAMES_FILES,
         _option(PREPARING, "Mesh of GIFTI images: fsaverage5 and the like, or two mesh files."),
     ] = None
     labels: Annotated[
@@ -61,10 +64,13 @@ class Scans:
         str, _option(LABELS, "Files without a row and rows without a file: raise or drop.")
     ] = "raise"
     events: Annotated[
-        list[str] | None, _option(RUNS, "BIDS events tables, one per run, in their order.")
+        list[str] | None,
+        NAMES_FILES,
+        _option(RUNS, "BIDS events tables, one per run, in their order."),
     ] = None
     volume_labels: Annotated[
         list[str] | None,
+        NAMES_FILES,
         _option(RUNS, "Text file with the label, and the run, of every volume; one per image."),
     ] = None
 
@@ -87,6 +93,7 @@ class Trials:
     ] = None
     confounds: Annotated[
         list[str] | None,
+        NAMES_FILES,
         _option(RUNS, "fMRIPrep noise to take out, motion,wm_csf,scrub, or tables, one per run."),
     ] = None
 

@@ -34,13 +34,15 @@ def pack(
     from voxprior.images import pack_maps
     from voxprior.images.packed import open_packed
     from voxprior.validation.progress import progress_bar
+    from voxprior.writing import unfinished
 
+    out = out.absolute()
+    work = unfinished(out)
     refuse(scans, "events", "volume_labels", because="are for runs; maps can be packed")
     if scans.labels is None:
         refuse(scans, "label", "key", "groups", "covariates", because="need --labels")
     else:
         scans = replace(scans, label=label_column(scans))
-    out = out.absolute()
     try:
         pack_maps(
             map_files(scans),
@@ -51,7 +53,7 @@ def pack(
             resample=resample,
         )
     except KeyboardInterrupt:
-        if not out.with_name(f".{out.name}.partial").exists():
+        if not work.exists():
             raise
         kept = "What was read is kept, and the same command goes on from there."
         raise KeyboardInterrupt(kept) from None

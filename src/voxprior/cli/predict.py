@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from voxprior.cli.arguments import names
+from voxprior.cli.arguments import NAMES_FILES, names
 from voxprior.cli.inputs import groups_of_maps, mesh, paired, read_runs, refuse
 from voxprior.cli.options import ImageFiles, Json, Trials
 from voxprior.cli.terminal import printable, say
-from voxprior.errors import InputError
+from voxprior.writing import check_place, is_stream, write_whole
 
 DECIDING, REJECT = "Decisions", "reject"
 
@@ -25,17 +25,22 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="Table to write, TSV.")
     ] = None,
     events: Annotated[
-        list[str] | None, typer.Option(help="Events tables of runs; only their times are used.")
+        list[str] | None,
+        NAMES_FILES,
+        typer.Option(help="Events tables of runs; only their times are used."),
     ] = None,
     volume_labels: Annotated[
         list[str] | None,
+        NAMES_FILES,
         typer.Option(
             help="Text file with the label, and the run, of every volume, where a file holds "
             "several runs; labels only tell where trials start and end."
         ),
     ] = None,
     surface: Annotated[
-        list[str] | None, typer.Option(help="Mesh of GIFTI images, as in voxprior decode.")
+        list[str] | None,
+        NAMES_FILES,
+        typer.Option(help="Mesh of GIFTI images, as in voxprior decode."),
     ] = None,
     resample: Annotated[
         bool, typer.Option("--resample", help="Resample images that are on another grid.")
@@ -114,6 +119,8 @@ def predict(
 
     from voxprior.decoder import Decoder
 
+    if table_file is not None:
+        check_place(table_file)
     decoder = Decoder.load(model, trusted=trust or ())
     if resample:
         decoder.masker_ = replace(decoder.masker_, resample=True)
@@ -283,21 +290,16 @@ def _costs(path: Path, classes: Any) -> tuple[Any, list[str]]:
 
 
 def _write(table: Any, out: Path | None, as_json: bool) -> None:
-    from voxprior.validation.result import plain, write_whole
+    from voxprior.validation.result import plain
 
     if out is not None:
-        if out.is_dir():
-            raise InputError(f"{out}: is a folder", expected="the name of a table to write")
-        try:
-            write_whole(out, table.to_csv(sep="\t", index=False, float_format="%.6g"))
-        except OSError as error:
-            raise OSError(f"{out}: cannot be written ({error.strerror}).") from error
+        write_whole(out, table.to_csv(sep="\t", index=False, float_format="%.6g"))
     if as_json:
         print(json.dumps(plain(table.to_dict("records")), indent=1))
     elif out is None:
         text = table.to_csv(sep="\t", index=False, float_format="%.6g")
         print(_for_people(text) if sys.stdout.isatty() else text, end="")
-    else:
+    elif not is_stream(out):  # else the line might end up in the table
         print(f"{len(table)} predictions: {out}")
 
 

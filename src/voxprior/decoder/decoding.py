@@ -49,6 +49,7 @@ from voxprior.validation import (
 )
 from voxprior.validation.result import plain
 from voxprior.validation.scores import score_name
+from voxprior.writing import write_whole
 
 if TYPE_CHECKING:
     from voxprior.decoder.decoder import Decoder
@@ -139,7 +140,7 @@ class Decoding:
         if self.data.names:
             table.insert(0, "scan", [self.data.names[sample] for sample in table["sample"]])
         path = folder / naming.file("predictions.tsv")
-        table.to_csv(path, sep="\t", index=False, float_format="%.6g")
+        write_whole(path, table.to_csv(sep="\t", index=False, float_format="%.6g"))
         if self.learning is not None:
             write_curve(self.learning, folder / naming.file("learning.tsv"))
         self._write_maps(folder, naming)
@@ -169,8 +170,8 @@ class Decoding:
         files = write_maps(maps, self.decoder.masker_, place, naming.maps(maps))
         rows = [{"file": path.name, "map": name} for name, paths in files.items() for path in paths]
         if rows:
-            table = pd.DataFrame(rows)
-            table.to_csv(place / naming.file("maps.tsv"), sep="\t", index=False)
+            text = pd.DataFrame(rows).to_csv(sep="\t", index=False)
+            write_whole(place / naming.file("maps.tsv"), text)
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.result!r}"
@@ -278,7 +279,8 @@ def decode(
 
 def write_curve(curve: LearningCurve, path: Path) -> None:
     """Write a learning curve as a table: one row per decoder, size and repeat."""
-    curve.table.to_csv(path, sep="\t", index=False, float_format="%.6g", na_rep="n/a")
+    options: dict[str, Any] = {"sep": "\t", "float_format": "%.6g", "na_rep": "n/a"}
+    write_whole(path, curve.table.to_csv(index=False, **options))
 
 
 def _told(test: PermutationResult) -> dict[str, Any]:

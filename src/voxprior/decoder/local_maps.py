@@ -28,6 +28,7 @@ from voxprior.mapping.local_test import check_groups
 from voxprior.mapping.vicinity import neighborhoods
 from voxprior.report.local import light_headline, light_section, region_headline, region_section
 from voxprior.validation.result import plain
+from voxprior.writing import write_whole
 
 __all__ = ["LocalMaps", "Located", "searchlight_maps", "write_regions"]
 
@@ -188,4 +189,4 @@ def searchlight_maps(found: SearchlightResult) -> dict[str, np.ndarray]:
 
 def write_regions(found: RegionTest, path: Path) -> None:
     """Write the table of regions, tab-separated."""
-    found.table.to_csv(path, sep="\t", index=False, float_format="%.6g")
+    write_whole(path, found.table.to_csv(sep="\t", index=False, float_format="%.6g"))

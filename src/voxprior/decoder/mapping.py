@@ -39,6 +39,7 @@ from voxprior.mapping import (
 from voxprior.report.where import MapReport, headline, make_map_report, where_summary
 from voxprior.validation.covariates import covariate_matrix
 from voxprior.validation.result import plain
+from voxprior.writing import write_whole
 
 __all__ = ["Mapped", "map_data", "map_participants", "mapped"]
 
@@ -133,9 +134,9 @@ class Mapped:
         write_maps(maps, self.images, folder / Path(naming.map).parent, naming.maps(maps))
         options: dict[str, Any] = {"sep": "\t", "index": False, "float_format": "%.6g"}
         for name, table in self.tables._asdict().items():
-            table.to_csv(folder / naming.file(f"{name}.tsv"), na_rep="n/a", **options)
+            write_whole(folder / naming.file(f"{name}.tsv"), table.to_csv(na_rep="n/a", **options))
         content = json.dumps(self.summary(), indent=1)
-        (folder / naming.file("map.json")).write_text(content, "utf-8")
+        write_whole(folder / naming.file("map.json"), content)
 
     def write(self, folder: Path, naming: Naming = PLAIN) -> None:
         """Write all files into a folder that exists."""

@@ -19,6 +19,7 @@ import numpy as np
 from voxprior import registry
 from voxprior.errors import fault
 from voxprior.space import VoxelSpace
+from voxprior.writing import write_whole
 
 EXPECTED = Path(__file__).with_name("selftest.json")
 SHAPE, N_TRAIN, N_TEST = (6, 6, 4), 20, 6
@@ -85,4 +86,4 @@ if __name__ == "__main__":
         for model in registry.MODELS
         if model.role == "family"
     }
-    EXPECTED.write_text(json.dumps(digits, indent=1) + "\n", "utf-8")
+    write_whole(EXPECTED, json.dumps(digits, indent=1) + "\n")

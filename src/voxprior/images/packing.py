@@ -49,6 +49,7 @@ from voxprior.images.packed import (
 )
 from voxprior.images.sources import Source, find_sources, n_volumes, relative_names
 from voxprior.lock import exclusive
+from voxprior.writing import open_to_others, private_folder, unfinished, write_whole
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
 
@@ -106,6 +107,7 @@ def pack_maps(
     package("zarr")  # what is missing is said before anything is read
     out = Path(out).absolute()
     _check_name(out)
+    unfinished(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(out.with_name(f".{out.name}.lock"), out):
         _check_free(out)
@@ -168,7 +170,7 @@ def _pack(
         told = f"{len(dropped)} left out, the first: {dropped[0]}"
         warnings.warn(InputWarning(told), stacklevel=3)
     images = fit_image_space(found.maps.sources, **settings)
-    work = out.with_name(f".{out.name}.partial")
+    work = unfinished(out)
 
     def rows(images: ImageSpace) -> np.ndarray:
         _start(work, _digest(images, found.maps.sources, description))
@@ -180,6 +182,7 @@ def _pack(
     open_packed(work)  # what cannot be read is not left as a store
     for name in ("rows", "rows.done", "plan"):
         (work / name).unlink()
+    open_to_others(work)
     os.replace(work, out)
 
 
@@ -265,11 +268,12 @@ def _digest(images: ImageSpace, sources: list[Source], description: dict[str, An
 
 def _start(work: Path, plan: str) -> None:
     """Go on in a folder of the same plan, else begin anew."""
+    private_folder(work)
     known = work / "plan"
     if not (known.is_file() and known.read_bytes() == plan.encode()):
         shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        known.write_text(plan)
+        private_folder(work)
+        write_whole(known, plan)
 
 
 def _write_rows(

@@ -22,6 +22,7 @@ from voxprior.errors import InputError, InputTypeError
 from voxprior.images import bounds, surfaces, volumes
 from voxprior.images.findings import volume_names
 from voxprior.images.surfaces import is_surface
+from voxprior.writing import check_name
 
 __all__ = ["Source", "array_of", "find_sources", "n_volumes", "read_side_by_side"]
 __all__ += ["relative_names", "single_volumes", "stem"]
@@ -165,11 +166,11 @@ def find_sources(images: Any, mesh: Any = None) -> list[Source]:
 
 def _matching(pattern: str) -> list[str]:
     if os.path.exists(pattern) or not glob.has_magic(pattern):
-        return [pattern]
+        return [check_name(pattern)]
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise FileNotFoundError(f"{pattern}: no file matches this pattern.")
-    return paths
+    return [*map(check_name, paths)]
 
 
 def relative_names(sources: Sequence[Source], near: Sequence[Path]) -> list[str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
-from uuid import uuid4
 
 from voxprior.errors import InputError
 from voxprior.images.imagespace import ImageSpace
 from voxprior.space import VoxelSpace
+from voxprior.writing import written_whole
 
 __all__ = ["file_stems", "write_map", "write_maps"]
 
@@ -63,10 +63,9 @@ def write_map(values: Any, images: ImageSpace | VoxelSpace, path: Any) -> list[P
         images = _volume_space(images)
     image = images.inverse_transform(values)
     if images.parts is None:
-        extension = next((e for e in VOLUME_EXTENSIONS if path.name.endswith(e)), None)
-        if extension is None:
+        if not path.name.endswith(VOLUME_EXTENSIONS):
             raise InputError(f"{path}: a volume is written as .nii or .nii.gz")
-        _atomically(path, extension, image.to_filename)
+        _save(image, path)
         return [path]
     if not path.name.endswith(".gii"):
         raise InputError(f"{path}: a surface map is written as .gii")
@@ -160,18 +159,11 @@ def _write_hemisphere(image: Any, side: str, path: Path) -> Path:
 
     extension = next(e for e in (".func.gii", ".shape.gii", ".gii") if path.name.endswith(e))
     target = path.with_name(f"{path.name.removesuffix(extension)}_{HEMISPHERE[side]}{extension}")
-    data = PolyData(**{side: image.data.parts[side]})
-    # nilearn picks the hemisphere by the file's name, so the temporary one must carry it too.
-    _atomically(target, f"_{HEMISPHERE[side]}.gii", data.to_filename)
+    _save(PolyData(**{side: image.data.parts[side]}), target)
     return target
 
 
-def _atomically(path: Path, extension: str, save: Callable[[Path], Any]) -> None:
-    """Save to a sibling of the same extension, then rename it onto the target."""
+def _save(image: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    sibling = path.with_name(f".{uuid4().hex}{extension}")
-    try:
-        save(sibling)
-        os.replace(sibling, path)
-    finally:
-        sibling.unlink(missing_ok=True)
+    with written_whole(path) as new:
+        image.to_filename(new)

@@ -25,6 +25,7 @@ from voxprior.errors import InputError, InputTypeError
 from voxprior.modelfile import archive, schema
 from voxprior.modelfile.archive import HEADER, SCHEMA
 from voxprior.modelfile.objects import check_objects
+from voxprior.writing import written_whole
 
 FORMAT = 3
 VERSIONED = ("voxprior", "scikit-learn", "numpy")
@@ -76,14 +77,8 @@ def write(path: Path, state: dict[str, Any]) -> None:
     state = in_memory(state)
     with naming(path):
         members = _members(state)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)  # one of a killed run, or a link that leads elsewhere
-    try:
-        with partial.open("xb") as stream:
-            archive.pack(members, stream)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with written_whole(path) as new, new.open("xb") as stream:
+        archive.pack(members, stream)
 
 
 def in_memory(value: Any) -> Any:

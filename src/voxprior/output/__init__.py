@@ -1,6 +1,14 @@
 """What a run leaves on disk: whole folders, one command at a time, nothing of the user's lost."""
 
 from voxprior.output.clock import RUN_FILE, Clock
-from voxprior.output.folders import FINISHED, as_written, is_log, output_files, output_folder
+from voxprior.output.folders import (
+    FINISHED,
+    as_written,
+    check_files,
+    is_log,
+    output_files,
+    output_folder,
+)
 
-__all__ = ["FINISHED", "RUN_FILE", "Clock", "as_written", "is_log", "output_files", "output_folder"]
+__all__ = ["FINISHED", "RUN_FILE", "Clock", "as_written", "check_files", "is_log"]
+__all__ += ["output_files", "output_folder"]

@@ -18,6 +18,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from voxprior.writing import write_whole
+
 if TYPE_CHECKING:
     from voxprior.validation import Result
 
@@ -61,4 +63,4 @@ class Clock:
                 "python": sys.version.split()[0],
             },
         }
-        path.write_text(json.dumps(content, indent=1), "utf-8")
+        write_whole(path, json.dumps(content, indent=1))

@@ -2,7 +2,8 @@
 
 Everything is written into a hidden folder beside the output, ``.<name>.partial``, and moved at the
 end, see `voxprior.output.manifest`. A killed run leaves only that folder, in which the same command
-finds the finished folds and relabellings. One command at a time: see `voxprior.lock`.
+finds the finished folds and relabellings. One command at a time: see `voxprior.lock`. What a
+command reads is never replaced, nor a folder of somebody else taken over: see `voxprior.writing`.
 """
 
 import glob
@@ -15,6 +16,7 @@ from pathlib import Path
 from voxprior.errors import InputError
 from voxprior.lock import exclusive
 from voxprior.output.manifest import are_unchanged, is_whole, publish, read_manifest, write_manifest
+from voxprior.writing import private_folder, refuse_inputs, unfinished
 
 # Finished folds, relabellings and fits, kept below the unfinished output until it is whole.
 FINISHED = "finished"
@@ -31,10 +33,11 @@ def output_folder(out: Path, sign: str) -> Iterator[Path]:
     is refused; logs of a command that failed do not count.
     """
     out = out.resolve()
+    refuse_inputs([out])
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: a file has that name", expected="a folder, or a free name")
-    hidden = _place_for_hidden(out) / f".{out.name}"
-    with _written(hidden, out, MANIFEST, sign, lambda: _refuse_others(out, sign)) as work:
+    place = _place_for_hidden(out) / out.name
+    with _written(place, out, MANIFEST, sign, lambda: _refuse_others(out, sign)) as work:
         yield work
 
 
@@ -49,13 +52,19 @@ def output_files(folder: Path, name: str, sign: str) -> Iterator[Path]:
     def check() -> None:
         _refuse_namesakes(folder, name, manifest, sign)
 
-    with _written(folder / f".{name}", folder, manifest, sign, check) as work:
+    with _written(folder / name, folder, manifest, sign, check) as work:
         yield work
 
 
 def as_written(folder: Path, name: str, *files: str) -> bool:
     """Tell whether files that `output_files` wrote under a name are there, and as it wrote them."""
     return are_unchanged(folder, f"{name}_{MANIFEST}", files)
+
+
+def check_files(folder: Path, name: str, sign: str) -> None:
+    """Refuse what `output_files` would refuse because it is being read."""
+    folder = folder.resolve()
+    _refuse_inputs(unfinished(folder / name), folder, f"{name}_{MANIFEST}", sign)
 
 
 def _place_for_hidden(out: Path) -> Path:
@@ -102,32 +111,37 @@ def _refuse_namesakes(folder: Path, name: str, manifest: str, sign: str) -> None
 
 @contextmanager
 def _written(
-    hidden: Path, out: Path, manifest: str, sign: str, check: Callable[[], None]
+    place: Path, out: Path, manifest: str, sign: str, check: Callable[[], None]
 ) -> Iterator[Path]:
-    """Work in the folder ``<hidden>.partial``, alone, and publish what was written there."""
-    work, lock = (hidden.with_name(f"{hidden.name}.{end}") for end in ("partial", "lock"))
+    """Work in the folder ``.<place>.partial``, alone, and publish what was written there."""
+    work, lock = unfinished(place), place.with_name(f".{place.name}.lock")
+    _refuse_inputs(work, out, manifest, sign)
 
     def end() -> None:
         shutil.rmtree(work / FINISHED, ignore_errors=True)
         publish(work, out, manifest, sign)
 
-    for place in (work, lock):
-        _refuse_link(place)
-    with _made(hidden.parent), exclusive(lock, out):
+    with _made(place.parent), exclusive(lock, out):
+        private_folder(work)
         if is_whole(work, manifest):  # a crash came after the work and before the last move
             end()
-        check()
-        _start(work)
+            private_folder(work)
         with _told_what_is_kept(work):
+            check()
+            _clean(work)
             yield work
+            refuse_inputs(out / path.relative_to(work) for path in work.rglob("*"))
             write_manifest(work, manifest, without=FINISHED)
         end()
 
 
-def _refuse_link(path: Path) -> None:
-    """Refuse to work through a link: what it leads to would be emptied."""
-    if path.is_symlink():
-        raise InputError(f"{path}: is a link, which voxprior did not make", remedy="Remove it")
+def _refuse_inputs(work: Path, out: Path, manifest: str, sign: str) -> None:
+    """Refuse to replace or delete what is being read, as far as that is known beforehand."""
+    old, left = read_manifest(out / manifest), read_manifest(work / manifest)
+    replaced = [out / name for name in (manifest, *(old or ()), *(left or ()))]
+    if old is None and (out / sign).exists():
+        replaced += out.rglob("*")
+    refuse_inputs(replaced, within=out)
 
 
 @contextmanager
@@ -174,9 +188,8 @@ def _make(folder: Path) -> None:
         raise OSError(f"{folder}: cannot be written (permission denied).")
 
 
-def _start(work: Path) -> None:
-    """Make the folder, or clean one that a killed run left of all that is not finished."""
-    _make(work)
+def _clean(work: Path) -> None:
+    """Take away what a killed run left of all that is not finished."""
     for entry in work.iterdir():
         if entry.is_dir() and entry.name != FINISHED:
             shutil.rmtree(entry)

@@ -27,6 +27,7 @@ from typing import Any
 
 from voxprior.errors import InputWarning
 from voxprior.output.clock import RUN_FILE
+from voxprior.writing import open_to_others, write_whole
 
 Files = dict[str, dict[str, Any]]
 
@@ -36,8 +37,6 @@ def write_manifest(folder: Path, name: str, without: str) -> None:
 
     The subfolder `without` is left out.
     """
-    from voxprior.validation.result import write_whole
-
     files = {
         # Times differ from run to run: of the file that holds them the name alone is noted.
         path.relative_to(folder).as_posix(): {} if path.name.endswith(RUN_FILE) else _state(path)
@@ -74,6 +73,7 @@ def are_unchanged(folder: Path, name: str, files: Iterable[str]) -> bool:
 def publish(work: Path, out: Path, name: str, sign: str) -> None:
     """Move a whole output to its place, as this module's text says; also the rest of one."""
     if not out.exists():
+        open_to_others(work)
         work.rename(out)
         return
     new, old = read_manifest(work / name) or {}, read_manifest(out / name)

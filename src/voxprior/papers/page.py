@@ -12,6 +12,7 @@ from voxprior.papers.claims import Claim, Verdict
 from voxprior.papers.frame import LEFT_OUT, Reproduction, Table
 from voxprior.papers.tables import cell, machine, markdown
 from voxprior.report.page import template
+from voxprior.writing import write_whole
 
 PAGE, CLAIMS, RESULTS = "index.html", "claims.md", "results.md"
 QUICK = "Quick run: small and few, to see that everything works; its verdicts mean nothing."
@@ -88,17 +89,17 @@ def page(found: Sequence[Reproduction]) -> str:
 def write(found: Reproduction, folder: Path) -> None:
     """Write results.md and the figures of one paper into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RESULTS).write_text(results(found), "utf-8")
+    write_whole(folder / RESULTS, results(found))
     for name, drawn in found.part.figures.items():
-        (folder / f"{name}.png").write_bytes(drawn.png)
+        write_whole(folder / f"{name}.png", drawn.png)
 
 
 def write_all(found: Sequence[Reproduction], folder: Path) -> None:
     """Write a paper into the folder, or several into one subfolder each; then the page."""
     for one in found:
         write(one, folder / one.name if len(found) > 1 else folder)
-    (folder / CLAIMS).write_text(claims_in_markdown(found), "utf-8")
-    (folder / PAGE).write_text(page(found), "utf-8")
+    write_whole(folder / CLAIMS, claims_in_markdown(found))
+    write_whole(folder / PAGE, page(found))
 
 
 def _body(table: Table) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from voxprior.writing import write_whole
+
 
 def machine(*packages: str) -> str:
     """One line that says what the figures were measured on, without naming a host."""
@@ -46,7 +48,7 @@ def save(
         parts += [f"## {heading}", body if isinstance(body, str) else markdown(body)]
     text = "\n\n".join(parts) + "\n"
     if path is not None:
-        path.write_text(text)
+        write_whole(path, text)
     print(text)
 
 
@@ -54,5 +56,5 @@ def renew(path: Path, heading: str, body: Sequence[Mapping[str, object]] | str) 
     """Put a section at the end of a page, in place of the one of the same heading there."""
     kept = path.read_text().split(f"## {heading}\n")[0].rstrip("\n")
     text = f"## {heading}\n\n{body if isinstance(body, str) else markdown(body)}\n"
-    path.write_text(f"{kept}\n\n{text}")
+    write_whole(path, f"{kept}\n\n{text}")
     print(text)

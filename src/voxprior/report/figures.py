@@ -14,10 +14,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from voxprior.writing import write_whole, written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,12 +108,17 @@ def write_all(drawn: Iterable[Drawn], folder: Path, prefix: str = "") -> list[Pa
     with ThreadPoolExecutor(1) as packer:
         for one in drawn:
             svg, png = (folder / f"{prefix}{one.name}.{kind}" for kind in ("svg", "png"))
-            svg.write_text(one.svg, "utf-8")
-            packed.append(packer.submit(_pixels(one.figure).save, png, dpi=(2 * DPI, 2 * DPI)))
+            write_whole(svg, one.svg)
+            packed.append(packer.submit(copy_context().run, _write_png, _pixels(one.figure), png))
             paths += [svg, png]
     for file in packed:
         file.result()  # raises what went wrong
     return paths
+
+
+def _write_png(image: Image, path: Path) -> None:
+    with written_whole(path) as new:
+        image.save(new, dpi=(2 * DPI, 2 * DPI))
 
 
 def _pixels(figure: Figure) -> Image:

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from voxprior.report.figures import Drawn, write_all
-from voxprior.validation.result import write_whole
+from voxprior.writing import write_whole
 
 SCRIPTS = ("decisions.js", "predictions.js", "viewers.js")
 # What the scripts work on.

@@ -18,7 +18,7 @@ from voxprior.errors import InputError, option
 from voxprior.images.cleaning import LONGEST_T_R
 from voxprior.images.volumes import header_t_r, load_volume
 from voxprior.output import is_log
-from voxprior.validation.result import write_whole
+from voxprior.writing import write_whole
 
 BIDS_VERSION = "1.9.0"
 # What tells two runs of a subject apart; space, resolution and description come on top.
@@ -217,9 +217,9 @@ def describe_derivatives(out: Path) -> None:
     }
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(content, indent=1))
     except OSError as error:
         raise OSError(f"{out}: cannot be written ({error.strerror}).") from error
+    write_whole(path, json.dumps(content, indent=1))
 
 
 def _generated_by_us(path: Path) -> bool:

@@ -9,6 +9,7 @@ used is told at once.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from copy import copy
 from dataclasses import replace
@@ -16,11 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from voxprior.output import FINISHED, output_files
+from voxprior.output import FINISHED, check_files, output_files
 from voxprior.validation.cluster import active_cluster, within_a_task
 from voxprior.validation.run import run_tasks
+from voxprior.writing import check_name, reading, write_whole
 
 if TYPE_CHECKING:
+    from voxprior.decoder import Naming
     from voxprior.study.study import Study
 
 
@@ -30,6 +33,18 @@ class Decoded(NamedTuple):
     files: dict[str, bytes]
     told: list[str]
     warned: list[Warning]
+
+
+def check_outputs(study: Study, places: Iterable[tuple[Path, Naming]]) -> None:
+    """Refuse to write over files that the study reads, before anything is read."""
+    runs = [run for of_one in study.runs.values() for run in of_one]
+    found = [file for run in runs for file in (run.bold, run.mask, run.events) if file]
+    named = [*study.reading.values(), *study.reporting.values()]
+    for file in found:
+        check_name(str(file))
+    with reading([*found, *(value for value in named if isinstance(value, str | Path))]):
+        for folder, naming in places:
+            check_files(folder, naming.prefix.strip("_"), naming.file("decoding.json"))
 
 
 def are_tasks(study: Study, labels: list[str]) -> bool:
@@ -60,7 +75,7 @@ def decode_on_workers(study: Study, labels: list[str]) -> None:
             for name, content in found.files.items():
                 path = works[label] / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+                write_whole(path, content)
 
     try:
         for label in labels:

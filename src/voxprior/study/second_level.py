@@ -23,6 +23,7 @@ from voxprior.mapping import accuracy_map, group_accuracy_test
 from voxprior.validation import Result, chance_level
 from voxprior.validation.result import plain
 from voxprior.validation.scores import score_predictions
+from voxprior.writing import write_whole
 
 
 def second_level(result: Result, alone: Mapping[str, Result | None]) -> pd.DataFrame:
@@ -80,8 +81,8 @@ def group_tests(table: pd.DataFrame) -> dict[str, Any]:
 def write_tests(table: pd.DataFrame, work: Path, name: str) -> None:
     """Write the table of participants and the tests of its columns."""
     options: dict[str, Any] = {"float_format": "%.6g", "na_rep": "n/a"}
-    table.to_csv(work / f"{name}.tsv", sep="\t", index=False, **options)
-    (work / f"{name}.json").write_text(json.dumps(group_tests(table), indent=1), "utf-8")
+    write_whole(work / f"{name}.tsv", table.to_csv(sep="\t", index=False, **options))
+    write_whole(work / f"{name}.json", json.dumps(group_tests(table), indent=1))
 
 
 def as_table(table: pd.DataFrame) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from voxprior.study.kept import (
     results_alone,
     settings_of,
 )
-from voxprior.study.participants import are_tasks, decode_on_workers
+from voxprior.study.participants import are_tasks, check_outputs, decode_on_workers
 from voxprior.study.second_level import (
     as_table,
     group_tests,
@@ -58,6 +58,7 @@ from voxprior.study.second_level import (
     write_tests,
 )
 from voxprior.validation import Result
+from voxprior.writing import write_whole
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class Study:
         dict
             Scores by participant, in JSON's types.
         """
+        check_outputs(self, map(self.place, self.runs))
         describe_derivatives(self.out)
         labels, datasets = self._unfinished(), {}  # type: list[str], dict[str, Dataset]
         if are_tasks(self, labels):
@@ -314,8 +316,7 @@ class Study:
         if write_more is not None:
             write_more(done.result, work, data)
         refuse_changed(self, runs, settings)
-        path = work / naming.file("decoding.json")
-        path.write_text(json.dumps(settings, indent=1), "utf-8")
+        write_whole(work / naming.file("decoding.json"), json.dumps(settings, indent=1))
         return done.result
 
     def _mapping(self, test: Callable[..., Mapped]) -> Callable[..., Mapped] | None:
@@ -354,10 +355,11 @@ class Study:
                 expected="at least 2",
                 got=str(len(self.runs)),
             )
-        describe_derivatives(self.out)
-        alone = results_alone(self)
         start = f"{self.name}_"
         naming = Naming(start, f"{start}stat-{{}}_statmap", "")
+        check_outputs(self, [(self.out / "group", naming)])
+        describe_derivatives(self.out)
+        alone = results_alone(self)
         result = self._decode(
             self.out / "group",
             naming,

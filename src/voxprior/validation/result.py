@@ -21,6 +21,7 @@ from voxprior.errors import InputError
 from voxprior.validation.audit import Audit, Check, Finding
 from voxprior.validation.intervals import chance_level, interval
 from voxprior.validation.scores import columns_of, score_predictions
+from voxprior.writing import write_whole
 
 # Of result.json, see voxprior/output/schema.json; 1 also held the timings, and until 2 the key of
 # the number was "format".
@@ -277,7 +278,7 @@ class Result:
         """Return the JSON text, and write it to `path` where one is given (all or nothing)."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False)
         if path is not None:
-            write_whole(Path(path), text)
+            write_whole(path, text)
         return text
 
     @classmethod
@@ -319,16 +320,6 @@ def html_table(title: str, table: pd.DataFrame, note: str = "") -> str:
         body = table.to_html(border=0, escape=True)
     below = f"<p>{escape(note)}</p>" if note else ""
     return f"<div><p>{escape(title)}</p>{body}{below}</div>"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file entirely or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def plain(value):

@@ -32,7 +32,8 @@ from voxprior.blocks import BlockedScans
 from voxprior.content import versions
 from voxprior.errors import InputError, InputWarning
 from voxprior.source_code import UnreadableCodeError, code_digest
-from voxprior.validation.result import plain, write_whole
+from voxprior.validation.result import plain
+from voxprior.writing import write_whole
 
 SUFFIX = ".journal"
 # Bytes of an array above which threads are worth their start.
