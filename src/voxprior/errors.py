@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dis import opmap
 from typing import Any
 
-MARK = re.compile("\u27e6([a-z_][a-z0-9_]*)(?:=(.*?))?\u27e7", re.DOTALL)
+MARK = re.compile("\u27e6([A-Za-z_][A-Za-z0-9_]*)(?:=(.*?))?\u27e7", re.DOTALL)
 _NAME_ALONE = object()
 
 

@@ -135,3 +135,17 @@ def test_the_group_alone_has_no_scores_within(run, bids, tmp_path):
     result = run("bids", bids, tmp_path / "out", "group", *COMMON)
     assert result.exit_code == 0, result.output
     assert "within: no scores; run the level participant first" in result.output
+
+
+OTHERS = [["--delay", 6], ["--unit", "volume"], ["--smoothing", 4], ["--seed", 3], ["--set", "C=2"]]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=lambda given: given[0])
+def test_the_group_refuses_participants_of_other_settings(run, refused, bids, tmp_path, other):
+    out = tmp_path / "out"
+    labels = ["--participant-label", "01", "02", "--no-stock"]
+    assert run("bids", bids, out, "participant", *COMMON, *labels).exit_code == 0
+    line = refused("bids", bids, out, "group", *COMMON, *labels, *other)
+    assert "sub-01 was not decoded as the group is" in line
+    assert str(other[0]) in line
+    assert not (out / "group").exists()

@@ -223,6 +223,40 @@ def test_another_plan_starts_anew(study, tmp_path):
     assert len(load_maps(found).X) == N
 
 
+def test_a_scan_of_another_content_starts_anew(study, tmp_path):
+    """A run that was stopped, and a scan replaced by one of the same name, size and time."""
+    copy = shutil.copytree(study, tmp_path / "study")
+    path = copy / "scan02.nii"
+    (copy / "scan02.nii.gz").unlink()
+    image = nibabel.load(study / "scan02.nii.gz")
+    image.to_filename(path)
+
+    class Stopped:
+        def __init__(self, name, total):
+            self.left = 8
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+        def __call__(self, done=1):
+            self.left -= done
+            if self.left == 0:
+                raise Killed
+
+    given = {"table": copy / "labels.tsv", **LABELS}
+    with pytest.raises(Killed):
+        pack_maps(f"{copy}/*.nii*", tmp_path / "a.zarr", progress=Stopped, **given)
+    state = path.stat()
+    nibabel.Nifti1Image(np.asarray(image.dataobj)[::-1], image.affine).to_filename(path)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert path.stat().st_size == state.st_size
+    again = load_maps(pack_maps(f"{copy}/*.nii*", tmp_path / "a.zarr", **given))
+    np.testing.assert_array_equal(again.X, load_maps(f"{copy}/*.nii*", **given).X)
+
+
 def test_names_that_are_taken(study, store, tmp_path):
     (tmp_path / "b.zarr").mkdir()
     (tmp_path / "b.zarr" / "mine").write_text("")

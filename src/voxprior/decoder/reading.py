@@ -8,9 +8,12 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_memory
 
+from voxprior.content import content_of, versions
 from voxprior.decoder.preparation import named, same_setting
 from voxprior.errors import InputError, option
 from voxprior.images import Dataset, ImageSpace, load_maps
+from voxprior.images.packed import is_packed
+from voxprior.images.sources import find_sources
 from voxprior.mapping import Atlas, read_atlas
 from voxprior.validation.run import check_jobs
 
@@ -41,6 +44,11 @@ def atlas_of(data: Dataset, atlas: Any, labels: Any = None) -> Atlas | None:
     return read_atlas(atlas, data.images or ImageSpace(data.space), labels)
 
 
+def _load_as_of(content: Any, images: Any, given: dict[str, Any]) -> Dataset:
+    """Read images; what was kept of the same names with another content is not taken."""
+    return load_maps(images, **given)
+
+
 class ImageReader(BaseEstimator):
     """What a decoder reads images by: its parameters that `READING` names, and where to keep them.
 
@@ -59,8 +67,13 @@ class ImageReader(BaseEstimator):
             given = {"y": y, "groups": groups, "covariates": covariates}
             return replace(images, **{k: v for k, v in given.items() if v is not None})
         settings = {name: getattr(self, name) for name in READING}
-        load = check_memory(self.memory).cache(load_maps)
-        data = load(images, y, groups=groups, covariates=covariates, **settings)
+        given = {"y": y, "groups": groups, "covariates": covariates} | settings
+        if self.memory is None or is_packed(images):  # a store is not read before it is needed
+            data = load_maps(images, **given)
+        else:
+            load = check_memory(self.memory).cache(_load_as_of)
+            files = [file for one in find_sources(images, self.mesh) for file in one.files]
+            data = load(content_of([files, settings, versions()]), images, given)
         return replace(data, settings=settings)
 
     def _labelled(self, images, y, groups, covariates) -> Dataset:

@@ -34,6 +34,7 @@ from uuid import uuid4
 import numpy as np
 import pandas as pd
 
+from voxprior.content import content_of, file_digest, versions
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images.chunks import ARRAYS, DOCUMENT_BYTES, SCANS, StoredArray, digest_of, package
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
@@ -248,19 +249,16 @@ def _plain_cell(value: Any) -> Any:
 
 
 def _digest(images: ImageSpace, sources: list[Source], description: dict[str, Any]) -> str:
-    """Fingerprint of all that decides what is packed; files by name, size and time.
+    """Fingerprint of all that decides what is packed: content of files, settings, versions.
 
-    Images in memory, which have none, are never those of an earlier run: the fingerprint is new.
+    Images in memory are never those of an earlier run: the fingerprint is new.
     """
-    files = []
-    for source in sources:
-        items = source.item.values() if isinstance(source.item, dict) else [source.path]
-        stats = [os.stat(item) for item in items if isinstance(item, str | os.PathLike)]
-        told = [part for stat in stats for part in (stat.st_size, stat.st_mtime_ns)]
-        files.append((source.name, told or uuid4().hex))
-    smoothing = [images.smoothing_fwhm, images.space.digest]
-    text = json.dumps([files, smoothing, description], default=str, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    files = [
+        [source.name, [file_digest(file) for file in source.files] or uuid4().hex]
+        for source in sources
+    ]
+    parts = [files, content_of(images.to_dict()), versions(), description]
+    return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()
 
 
 # ---------------------------------------------------------------- rows, then chunks

@@ -28,6 +28,10 @@ __all__ = ["Source", "array_of", "find_sources", "n_volumes", "read_side_by_side
 __all__ += ["relative_names", "single_volumes", "stem"]
 
 
+# Endings of images whose header, voxels and place are files of their own.
+PAIRS = (".hdr", ".img", ".hdr.gz", ".img.gz")
+
+
 def stem(path: str | Path) -> str:
     """Return a name without folder and image extension: ``a/b_bold.nii.gz`` -> ``b_bold``."""
     name = Path(path).name
@@ -49,6 +53,16 @@ class Source:
     def path(self) -> Path | None:
         """The file, where there is exactly one."""
         return Path(self.item) if isinstance(self.item, (str, os.PathLike)) else None
+
+    @property
+    def files(self) -> list[Path]:
+        """Files that are read: both hemispheres, the pair of Analyze with SPM's matrix; or none."""
+        items = self.item.values() if isinstance(self.item, dict) else [self.item]
+        paths = [Path(item) for item in items if isinstance(item, (str, os.PathLike))]
+        ends = [end + more for end in (".hdr", ".img", ".mat") for more in ("", ".gz")]
+        pairs = [path for path in paths if path.name.lower().endswith(PAIRS)]
+        beside = [path.with_name(stem(path) + end) for path in pairs for end in ends]
+        return [*paths, *(path for path in beside if path not in paths and path.is_file())]
 
     def load(self) -> Any:
         """Return the nibabel image (data still on disk) or the SurfaceImage."""

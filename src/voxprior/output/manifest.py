@@ -51,7 +51,7 @@ def read_manifest(path: Path) -> Files | None:
     try:
         files = json.loads(path.read_text("utf-8"))["files"]
         good = all(_inside(name) and _is_state(name, state) for name, state in files.items())
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return files if good else None
 

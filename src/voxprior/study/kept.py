@@ -32,16 +32,7 @@ if TYPE_CHECKING:
 # What may differ between a participant and the group: reports, tests beside the score, findings
 # that are overridden. The split divides runs there, participants here: it is compared among
 # participants.
-OF_A_LEVEL = (
-    "Description",
-    "Allow",
-    "Permutations",
-    "Test",
-    "Searchlight",
-    "Map",
-    "Report",
-    "Split",
-)
+OF_A_LEVEL = ("Description", "Allow", "Permutations", "Test", "Searchlight", "Map", "Report")
 # What users set these by.
 SET_BY = {"Seed": "random_state", "Model": "estimator", "Split": "cv"}
 TOLD = 4
@@ -170,8 +161,7 @@ def _refuse_others(label: str, record: dict[str, Any], settings: dict[str, Any])
     if unlike:
         more = [f"{len(unlike) - TOLD} more"] if len(unlike) > TOLD else []
         raise InputError(
-            f"sub-{label} was decoded with others than the group: "
-            f"{'; '.join(unlike[:TOLD] + more)}",
+            f"sub-{label} was not decoded as the group is: {'; '.join(unlike[:TOLD] + more)}",
             remedy=f"Give both levels the same. {AGAIN} where files, code or versions have changed",
         )
 
@@ -184,14 +174,16 @@ def _differences(record: dict[str, Any], settings: dict[str, Any]) -> Iterator[s
             continue
         if key in ("Reading", "Parameters", "Contents", "Versions") and isinstance(there, dict):
             names = sorted(n for n in {*there, *here} if there.get(n, "") != here.get(n, ""))
-            marked = key in ("Reading", "Parameters")
             for name in names:
-                pair = f" ({there.get(name)} and {here.get(name)})" if key != "Contents" else ""
-                yield f"{option(name) if marked else name}{pair}"
+                values = f"{there.get(name)}, here {here.get(name)}"
+                if key == "Contents":
+                    yield f"other content of {name}"
+                else:
+                    yield f"{name if key == 'Versions' else option(name)} ({values})"
         elif key in SET_BY:
-            yield f"{option(SET_BY[key])} ({there} and {here})"
+            yield f"{option(SET_BY[key])} ({there}, here {here})"
         else:
-            yield {"Code": "source of the model", "Sources": "files"}.get(key, key)
+            yield {"Code": "source of the model", "Sources": "other files"}.get(key, key)
 
 
 def refuse_other_classes(alone: Mapping[str, Result | None], data: Dataset) -> None:
