@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +15,17 @@ from sklearn.utils.validation import column_or_1d
 
 from voxprior.errors import InputError, option
 
-__all__ = ["Encoded", "check_two_classes", "encode", "kind_of", "known_codes", "refuse_missing"]
+__all__ = ["Encoded", "check_two_classes", "encode", "kind_of", "known_codes"]
+__all__ += ["refuse_alike", "refuse_unclear"]
+
+# Letters of Greek and Cyrillic, hyphens and apostrophes that look like those of ASCII; and what
+# takes no room or is blank, beyond the categories of Unicode that say so.
+TWINS = str.maketrans(
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧνοАВЕЅІЈКМНОРСТУХаесһіјорѕухԁԛԝ‐‑‒–—−‘’",
+    "ABEZHIKMNOPTYXvoABESIJKMHOPCTYXaechijopsyxdqw------''",
+)
+INVISIBLE = dict.fromkeys([0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0xFE00, 0xFE10)])
+INVISIBLE |= dict.fromkeys([*range(0xE0100, 0xE01F0)]) | dict.fromkeys([0x2800, 0x3164], " ")
 
 
 class Encoded(NamedTuple):
@@ -29,17 +42,17 @@ def encode(y: Any) -> Encoded:
     array([1, 0, 1])
     """
     y = column_or_1d(y, warn=True)
-    refuse_missing("y", y)
+    refuse_unclear("y", y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     check_two_classes(classes)
     return Encoded(classes, codes)
 
 
-def refuse_missing(name: str, values: Any) -> None:
-    """Refuse labels or groups of which some are None or NaN.
+def refuse_unclear(name: str, values: Any) -> None:
+    """Refuse labels or groups of which some are None or NaN, or look like others that differ.
 
-    >>> refuse_missing("y", ["a", None, "b"])
+    >>> refuse_unclear("y", ["a", None, "b"])
     Traceback (most recent call last):
     voxprior.errors.InputError: y is missing for 1 of 3 scans, the first is scan 1. Leave these
     scans out, or give what is missing.
@@ -51,6 +64,62 @@ def refuse_missing(name: str, values: Any) -> None:
             f"scan {missing[0]}",
             remedy="Leave these scans out, or give what is missing",
         )
+    refuse_alike("labels" if name == "y" else name, values)
+
+
+def refuse_alike(what: str, values: Any) -> None:
+    r"""Refuse texts that look the same and are not: blanks, invisible characters, forms of Unicode.
+
+    Parameters
+    ----------
+    what : str
+        What the texts are, for the message.
+    values : array-like
+        Texts among anything else.
+
+    Examples
+    --------
+    >>> refuse_alike("labels", ["a", "b", "a\u00a0"])
+    Traceback (most recent call last):
+    voxprior.errors.InputError: Two labels look the same and are not: 'a' and 'a\u00a0'. Got U+0061
+    and U+0061 U+00A0. Write them alike, or so that they can be told apart.
+    """
+    seen: dict[str, str] = {}
+    for text in _texts(values):
+        other = seen.setdefault(_looks(text), text)
+        if other != text:
+            start = 0
+            if len(other + text) > 100:  # then from where they differ
+                start = [a == b for a, b in zip_longest(other, text)].index(False)
+            ends = (one[start : start + 50] for one in (other, text))
+            points = (" ".join(f"U+{ord(c):04X}" for c in end) or "nothing" for end in ends)
+            raise InputError(
+                f"Two {what} look the same and are not: {_shown(other)} and {_shown(text)}",
+                got=" and ".join(points),
+                remedy="Write them alike, or so that they can be told apart",
+            )
+
+
+def _texts(values: Any) -> Iterable[str]:
+    """The different texts among values."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "OUT":
+        return ()
+    return dict.fromkeys(str(one) for one in values.reshape(-1).tolist() if isinstance(one, str))
+
+
+def _looks(text: str) -> str:
+    """A text as a reader sees it."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
+    text = unicodedata.normalize("NFKD", text.translate(INVISIBLE)).translate(TWINS)
+    shown = (c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf"))
+    text = "".join(" " if c.isspace() else c for c in shown)
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _shown(text: str) -> str:
+    return "'" + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text) + "'"
 
 
 def check_two_classes(classes: NDArray) -> None:

@@ -29,7 +29,7 @@ from voxprior.auto.folds import Folds, design_of
 from voxprior.auto.members import fit_discriminants, with_nothing
 from voxprior.auto.views import Views, crosses_of, views_of
 from voxprior.auto.weights import Grid, mixture, posterior_of
-from voxprior.labels import refuse_missing
+from voxprior.labels import refuse_unclear
 
 __all__ = ["Alike", "ManyClassifiers", "Prepared", "group_numbers", "known_groups"]
 
@@ -151,7 +151,7 @@ def known_groups(X: NDArray, groups: Any) -> NDArray[np.intp] | None:
         return None
     groups = column_or_1d(groups)
     check_consistent_length(X, groups)
-    refuse_missing("groups", groups)
+    refuse_unclear("groups", groups)
     return group_numbers(groups, np.arange(len(groups)))
 
 

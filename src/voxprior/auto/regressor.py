@@ -54,7 +54,7 @@ from voxprior.auto.views import (
     refuse_infinite,
 )
 from voxprior.errors import InputError, InputWarning, option
-from voxprior.labels import refuse_missing
+from voxprior.labels import refuse_unclear
 from voxprior.models.base import VoxelRegressor
 from voxprior.models.gaussian.gram import Cross
 from voxprior.models.growth import AUTO_NUMBERS, cubic, tell_if_long
@@ -422,7 +422,7 @@ def _checked_groups(groups: Any, X: NDArray) -> NDArray | None:
         return None
     groups = column_or_1d(groups)
     check_consistent_length(X, groups)
-    refuse_missing("groups", groups)
+    refuse_unclear("groups", groups)
     return groups
 
 

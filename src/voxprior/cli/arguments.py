@@ -189,7 +189,9 @@ def names(values: list[str] | None) -> list[str]:
     found: list[str] = []
     for value in values or []:
         found += [value] if os.path.exists(value) else value.split(",")
-    return [name.strip() for name in found if name.strip()]
+    # Blanks of ASCII alone: a label may hold others, and is then told from its likes.
+    stripped = [name.strip(" \t\r\n") for name in found]
+    return [name for name in stripped if name]
 
 
 def files(values: list[str]) -> list[str]:

@@ -163,7 +163,7 @@ def groups_of_maps(files: Any, table: Path, key: str | None, mesh: Any) -> Any:
     joined = join_table(
         [source.name for source in sources],
         table,
-        covariates=[column],
+        groups=column,
         key=key,
         unmatched="drop",
         volumes=counts if max(counts) > 1 else None,
@@ -260,9 +260,12 @@ def _only(data: Dataset, conditions: list[str]) -> Dataset:
     """Keep the scans of these labels."""
     import numpy as np
 
+    from voxprior.labels import refuse_alike
+
     if not conditions:
         return data
     found = np.array([str(label) for label in data.y]) if data.y is not None else np.array([])
+    refuse_alike("labels", [*np.unique(found), *conditions])
     missing = [label for label in conditions if label not in found]
     if missing:
         raise ValueError(

@@ -248,14 +248,23 @@ def _decided(
 
 def _by_class(values: list[str], classes: Any) -> dict[Any, float]:
     """Numbers by class, from ``ill=.1,well=.9``."""
+    from voxprior.labels import refuse_alike
+
     label_of = {str(label): label for label in classes.tolist()}
-    found = {}
+    found: dict[Any, float] = {}
     for text in names(values):
         name, _, number = text.partition("=")
+        label = label_of.get(name.strip(" \t"), name.strip(" \t"))
         try:
-            found[label_of.get(name.strip(), name.strip())] = float(number)
+            value = float(number)
         except ValueError:
             raise ValueError(f"'{text}': class=number was expected, for instance ill=.1.") from None
+        if found.setdefault(label, value) != value:
+            raise InputError(
+                f"{label!r} is given twice, with {found[label]:g} and {value:g}",
+                remedy="Give each class once",
+            )
+    refuse_alike("classes", [*label_of, *map(str, found)])
     return found
 
 
@@ -272,12 +281,20 @@ def _costs(path: Path, classes: Any) -> tuple[Any, list[str]]:
     import numpy as np
     import pandas as pd
 
-    from voxprior.images import read_table
+    from voxprior.images.tables import read_cells
+    from voxprior.labels import refuse_alike
 
-    table = read_table(path)
+    table = read_cells(path, "table of costs").drop_duplicates()
     table = table.set_index(table.columns[0])
     labels = [str(label) for label in classes]
-    table.columns = table.columns.map(str)
+    refuse_alike("classes", [*labels, *table.columns])
+    refuse_alike("actions", table.index)
+    twice = table.index[table.index.duplicated()]
+    if len(twice):
+        raise InputError(
+            f"{path}: the action {twice[0]!r} stands there twice, with different costs",
+            remedy="Give each action one row",
+        )
     if sorted(table.columns) != sorted(labels):
         raise ValueError(
             f"{path}: after the actions, one column per class was expected: {', '.join(labels)}. "

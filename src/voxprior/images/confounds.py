@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from voxprior.errors import InputError, option
-from voxprior.images.tables import parse_table
+from voxprior.images.cells import as_text, numbers
+from voxprior.images.tables import read_cells
 
 __all__ = ["Confounds", "check_strategy", "confounds_of", "read_confounds"]
 
@@ -116,7 +117,9 @@ def confounds_of(confounds: Any, path: Any, n_volumes: int, name: str) -> Confou
 
 def _table(confounds: Any, name: str) -> pd.DataFrame:
     if isinstance(confounds, (str, os.PathLike)):
-        table = parse_table(confounds, f"confounds table (wanted for {name})", na_values=["n/a"])
+        cells = read_cells(confounds, f"confounds table (wanted for {name})")
+        known = {column: (numbers(cells[column]), cells[column]) for column in cells}
+        table = pd.DataFrame({c: as_text(t) if n is None else n for c, (n, t) in known.items()})
         name = str(confounds)
     else:
         table = pd.DataFrame(confounds)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from voxprior.errors import InputError
+from voxprior.labels import refuse_alike
 from voxprior.space import VoxelSpace
 
 if TYPE_CHECKING:
@@ -113,6 +114,10 @@ class Dataset:
                     expected=f"{len(self.X)}",
                     got=f"{len(values)}",
                 )
+        for name, values in (("labels", self.y), ("groups", self.groups)):
+            refuse_alike(name, values)
+        for covariate, levels in {} if self.covariates is None else dict(self.covariates).items():
+            refuse_alike(f"values of the covariate {covariate!r}", levels)
 
     @property
     def n_samples(self) -> int:

@@ -15,7 +15,7 @@ from voxprior.images.matching import find_column
 from voxprior.images.sources import Source, single_volumes, stem
 from voxprior.images.tables import check_join, join_table, repeated_subject
 from voxprior.images.trials import RUN_COLUMNS
-from voxprior.labels import refuse_missing
+from voxprior.labels import refuse_unclear
 
 
 class LabeledMaps(NamedTuple):
@@ -81,7 +81,7 @@ def find_labels(
     if not new:  # to learn from; new scans may be of no group
         for name, values in (("y", found.y), ("groups", found.groups)):
             if values is not None:
-                refuse_missing(name, values)
+                refuse_unclear(name, values)
     given = new or found.groups is not None
     by, said, decided = (found.groups, (), ()) if given else default_groups(found)
     return FoundLabels(found, names, found.files if by is None else by, said, decided)
@@ -111,12 +111,20 @@ def _run_column(found: LabeledMaps) -> str | None:
     """Column that names the run of every scan, where there is one that is nothing else too."""
     table = pd.DataFrame() if found.columns is None else found.columns
     runs = [c for c in (find_column(table, name) for name in RUN_COLUMNS) if c is not None]
-    if len(runs) != 1 or table[runs[0]].isna().any():
+    if len(runs) != 1:
         return None
     used = found.covariates is not None and runs[0] in found.covariates
     decoded = found.y is not None and (found.y.astype(str) == table[runs[0]].astype(str)).all()
     parts = 1 < table[runs[0]].nunique() < len(table)
-    return runs[0] if parts and not used and not decoded else None
+    if not parts or used or decoded:
+        return None
+    missing = int(table[runs[0]].isna().sum())
+    if missing:
+        raise InputError(
+            f"The column {runs[0]!r} has no run for {missing} of {len(table)} scans",
+            remedy=f"Fill it in, or say what keeps scans together by {option('groups')}",
+        )
+    return runs[0]
 
 
 def subjects_together(found: LabeledMaps) -> tuple[np.ndarray | None, tuple[str, ...]]:
@@ -173,22 +181,21 @@ def labeled_by_table(
 ) -> LabeledMaps:
     """Give every image, or every volume of 4-D images, its row in a table."""
     columns = [covariates] if isinstance(covariates, str) else list(covariates or ())
-    extra = [groups] if isinstance(groups, str) else []
+    by_column = groups if isinstance(groups, str) else None
     volumes = join.get("volumes")
     files = [source.name for source in sources]
-    joined = join_table(files, table, covariates=columns + extra, **join)
+    joined = join_table(files, table, covariates=columns, groups=by_column, **join)
     by_file = None if volumes is None else _groups_of_files(sources, volumes)
     if volumes is not None:
         sources = [volume for source in sources for volume in single_volumes(source)]
-    by = joined.table[groups].to_numpy() if isinstance(groups, str) else groups
-    if by is not None and not extra:
+    by = groups if by_column is None else joined.table[by_column].to_numpy()
+    if by is not None and by_column is None:
         _check_length("groups", by, [source.name for source in sources])
         by = np.asarray(by)[joined.positions]
-    frame = joined.covariates[columns] if columns and joined.covariates is not None else None
     chosen = [sources[p] for p in joined.positions]
     by_file = None if by_file is None else by_file[joined.positions]
     told = (joined.dropped, joined.table, by_file, join.get("label"))
-    return LabeledMaps(chosen, joined.y, frame, by, *told)
+    return LabeledMaps(chosen, joined.y, joined.covariates, by, *told)
 
 
 def _groups_of_files(sources: Sequence[Source], counts: Sequence[int]) -> np.ndarray | None:

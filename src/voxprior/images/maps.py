@@ -48,7 +48,7 @@ from voxprior.images.preparation import prepare_scans
 from voxprior.images.sources import Source, find_sources, n_volumes
 from voxprior.images.tables import check_join
 from voxprior.images.volumes import VOLUMES_COMPARED, refuse_lost_differences
-from voxprior.labels import refuse_missing
+from voxprior.labels import refuse_unclear
 
 __all__ = ["load_differences", "load_maps"]
 
@@ -223,7 +223,7 @@ def _packed_labels(packed: PackedMaps, y: Any, labels: dict[str, Any]) -> FoundL
     groups = table[by].to_numpy() if isinstance(by, str) else by
     groups = packed.groups if groups is None else np.asarray(groups)
     if label is not None and not labels["new"]:
-        refuse_missing("y", table[label])
+        refuse_unclear("y", table[label])
     maps = LabeledMaps(
         sources,
         None if label is None else np.array(table[label].tolist()),

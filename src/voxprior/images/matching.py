@@ -9,6 +9,7 @@ other file has by its plain name; two that explain equally many are refused.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -20,11 +21,15 @@ import pandas as pd
 
 from voxprior.errors import InputError, option
 from voxprior.images.sources import stem
+from voxprior.labels import refuse_alike
 
-__all__ = ["find_column", "match_rows", "nearest", "volume_rows"]
+__all__ = ["check_entities", "find_column", "match_rows", "nearest", "volume_rows"]
 
 # Realigned, slice-timed, unwarped, modulated, warped, smoothed; a tissue; a contrast or its beta.
 SPM_PREFIX = re.compile(r"(?:[amrsuw]|c[1-6]|con_|beta_)+")
+# What tells runs apart by the names of BIDS; a folder says the subject and the session.
+ENTITY = re.compile(r"(?:^|_)(sub|ses|task|acq|ce|rec|dir|run)-([A-Za-z0-9]+)")
+FOLDER = re.compile(r"^(sub|ses)-([A-Za-z0-9]+)$")
 VOLUME_COLUMNS = ("volume", "volumes", "vol")
 
 
@@ -55,6 +60,36 @@ def nearest(name: str, others: Iterable[str]) -> str:
     return f" (the nearest is {found[0]!r})" if found else ""
 
 
+def check_entities(image: str, table: Any) -> None:
+    """Refuse a table of one run whose name says that it is of another.
+
+    What only one of the names says does not count: tables of BIDS may be of several runs.
+
+    >>> check_entities("sub-01_task-x_run-1_bold.nii", "task-x_events.tsv")
+    >>> check_entities("sub-01_run-1_bold.nii", "sub-01_run-2_events.tsv")
+    Traceback (most recent call last):
+    voxprior.errors.InputError: sub-01_run-2_events.tsv: is of run-2, but was given to
+    sub-01_run-1_bold.nii. Give tables in the order of the runs, each its own.
+    """
+    if not isinstance(table, (str, os.PathLike)):
+        return
+    known, told = _entities(image), _entities(os.fspath(table))
+    for key in known.keys() & told.keys():
+        # Only runs are numbers, which may have zeros before them.
+        alike = known[key].isdigit() and told[key].isdigit() and int(known[key]) == int(told[key])
+        if known[key] != told[key] and not (key == "run" and alike):
+            raise InputError(
+                f"{os.fspath(table)}: is of {key}-{told[key]}, but was given to {image}",
+                remedy="Give tables in the order of the runs, each its own",
+            )
+
+
+def _entities(path: str) -> dict[str, str]:
+    *folders, name = Path(path).parts or ("",)
+    found = [pair for part in folders for pair in FOLDER.findall(part)]
+    return dict([*found, *ENTITY.findall(name)])
+
+
 # ---------------------------------------------------------------- one row per file
 
 
@@ -74,6 +109,7 @@ def match_rows(files: Sequence[Any], keys: pd.Series, name: str) -> np.ndarray:
     for position, file in enumerate(files):
         found = next((row_of[k] for k in _keys_of(str(file)) if k in row_of), [])
         rows[position] = _only(found, file, keys, name)
+    _check_named_again(files, row_of, rows, keys, name)
     left, taken = np.flatnonzero(rows < 0).tolist(), set(rows.tolist())
     free = {key: found for key, found in row_of.items() if not taken & set(found)}
     for position, found in _match_prefixed(files, left, free, name).items():
@@ -81,7 +117,28 @@ def match_rows(files: Sequence[Any], keys: pd.Series, name: str) -> np.ndarray:
     return rows
 
 
+def _check_named_again(
+    files: Sequence[Any],
+    row_of: Mapping[str, list[int]],
+    rows: np.ndarray,
+    keys: pd.Series,
+    name: str,
+) -> None:
+    """Refuse a second row of a file that names it with more or fewer folders than the first."""
+    taken = set(rows.tolist())
+    for file, row in zip(files, rows.tolist()):
+        others = [row_of[tail][0] for tail in _tails_of(str(file)) if tail in row_of]
+        again = [other for other in others if row >= 0 and other not in taken]
+        if again:
+            raise InputError(
+                f"{name}: {file} has several rows ({keys.iloc[row]!r} and {keys.iloc[again[0]]!r})",
+                expected="one row per file",
+                remedy="Remove the other rows",
+            )
+
+
 def _rows_by_key(keys: pd.Series) -> dict[str, list[int]]:
+    refuse_alike("keys of the table", keys)
     row_of: dict[str, list[int]] = {}
     for row, value in enumerate(keys):
         if not pd.isna(value):
@@ -107,10 +164,14 @@ def _plain(value: str) -> str:
 
 def _keys_of(file: str) -> list[str]:
     """What a key may say for this file: its name with any folders, or the subject in either."""
-    path = Path(file).with_name(stem(file))
-    tails = ["/".join(path.parts[i:]).removeprefix("sub-") for i in range(len(path.parts))]
     subjects = re.findall(r"(?:^|[/\\_])sub-([A-Za-z0-9]+)", file)
-    return [*tails, *reversed(subjects), *reversed(path.parts[:-1])]
+    return [*_tails_of(file), *reversed(subjects), *reversed(Path(file).parts[:-1])]
+
+
+def _tails_of(file: str) -> list[str]:
+    """A name with all its folders, with fewer, with none."""
+    parts = Path(file).with_name(stem(file)).parts
+    return ["/".join(parts[i:]).removeprefix("sub-") for i in range(len(parts))]
 
 
 def _match_prefixed(

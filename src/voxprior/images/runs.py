@@ -20,6 +20,7 @@ from voxprior.images.findings import (
 )
 from voxprior.images.fitting import check_fitting, fit_image_space, read_where_finite
 from voxprior.images.imagespace import ImageSpace, not_a_run
+from voxprior.images.matching import check_entities
 from voxprior.images.sources import Source, find_sources, n_volumes, stem
 from voxprior.images.trials import (
     Block,
@@ -35,6 +36,7 @@ from voxprior.images.trials import (
     rest_volumes,
 )
 from voxprior.images.volumes import header_t_r
+from voxprior.labels import refuse_alike
 
 __all__ = ["load_runs"]
 
@@ -124,6 +126,9 @@ def load_runs(
     sources = find_sources(runs, settings.get("mesh"))
     given = _one_each(labels if events is None else events, sources, labels is not None)
     tables = _confounds_each(confounds, sources)
+    for source, *beside in zip(sources, given, tables):
+        for table in beside:
+            check_entities(_name_of(source), table)
     _check_groups(groups, sources)
     fixed = images is not None
     if images is None:
@@ -204,6 +209,11 @@ def _one_each(timing: Any, sources: list[Source], per_volume: bool) -> list[Any]
         named = f". The first too many is {extra}" if isinstance(extra, str) else ""
         raise InputError(f"{len(sources)} runs but {len(tables)} tables: {few}{named}")
     return tables
+
+
+def _name_of(source: Source) -> str:
+    """The file of a run, the first of two hemispheres."""
+    return str(next(iter(source.item.values()))) if isinstance(source.item, dict) else source.name
 
 
 def _is_list_of_tables(timing: Any) -> bool:
@@ -369,7 +379,9 @@ def _check_conditions(plan: TrialPlan, timings: list[FileTiming]) -> None:
     """Refuse a condition that no block has, before any image is read."""
     if plan.label_column is None:
         return
-    known = {block.label for timing in timings for blocks in timing.blocks for block in blocks}
+    blocks = (block for timing in timings for blocks in timing.blocks for block in blocks)
+    known = {block.label for block in blocks}
+    refuse_alike("labels", sorted({*known, *plan.rest, *(plan.conditions or [])} - {None}))
     absent = sorted(set(plan.conditions or []) - known)
     if absent:
         there = ", ".join(sorted(str(label) for label in known - {None, *plan.rest}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +15,12 @@ import pandas as pd
 
 from voxprior.errors import InputError, option
 from voxprior.images import bounds
+from voxprior.images.cells import as_text, cells_of, settled, typed
 from voxprior.images.findings import NAMED, volume_names
 from voxprior.images.matching import find_column, match_rows, nearest, volume_rows
 from voxprior.images.sources import stem
 
-__all__ = ["Joined", "check_join", "join_table", "parse_table", "read_table", "repeated_subject"]
+__all__ = ["Joined", "check_join", "join_table", "read_cells", "read_table", "repeated_subject"]
 
 # Far more than studies of thousands, or fMRIPrep's confounds of an hour, have.
 TABLE_BYTES = 2**26
@@ -28,11 +29,6 @@ LINE_BYTES = 2**20
 MOSTLY, MOST_CLASSES = 0.8, 10
 # What cells may be parted by instead, as words.
 SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
-# Blanks beside a separator, or at an end of a line.
-BLANKS = {
-    ",": re.compile(rb"(?m)(^|,)[ \t]|[ \t](,|\r?$)"),
-    "\t": re.compile(rb"(?m)(^|\t) | (\t|\r?$)"),
-}
 # A key column is looked for in this order; the first four hold file names, the others subjects.
 FILE_KEYS = ("file", "filename", "path", "image")
 SUBJECT_KEYS = ("participant_id", "subject_id", "subject", "id")
@@ -41,6 +37,8 @@ SUBJECT = re.compile(
     r"(sub|subj|subject|participant|patient|person)([_ .-]?(id|no|nr|number|code|label))?|id",
     re.IGNORECASE,
 )
+# What names a group, and so stays text where two texts are one number.
+NAMING = re.compile(rf"({SUBJECT.pattern}|(run|chunk|group|session|site|block)s?)", re.IGNORECASE)
 
 
 class Joined(NamedTuple):
@@ -60,7 +58,7 @@ def read_table(table: Any, key: str | None = None) -> pd.DataFrame:
     ----------
     table : path or DataFrame
         ``.csv`` is comma-separated, anything else tab-separated. Subject columns stay text, so that
-        ``01`` does not become ``1``.
+        ``01`` does not become ``1``, and so does a column in which two texts are one number.
     key : str, optional
         A further column that stays text.
 
@@ -76,16 +74,42 @@ def read_table(table: Any, key: str | None = None) -> pd.DataFrame:
     0             01  61.0
     1             02   NaN
     """
+    return _settled(_typed_table(table, key))
+
+
+def _typed_table(table: Any, key: str | None, groups: str | None = None) -> pd.DataFrame:
+    """Read a table with whole numbers that stay so where others are missing."""
     if isinstance(table, pd.DataFrame):
+        _check_repeats(table)
         return table
-    header = parse_table(table, "table", nrows=0)
-    keys = [find_column(header, name) for name in FILE_KEYS + SUBJECT_KEYS + (key or "",)]
-    text = {name: str for name in keys if name is not None}
-    return parse_table(table, "table", na_values=["n/a"], dtype=text)
+    cells = read_cells(table, "table")
+    keys = {find_column(cells, name) for name in FILE_KEYS + SUBJECT_KEYS + (key or "",)}
+    own = None if groups is None else find_column(cells, groups)
+    columns = {}
+    for name in cells:
+        naming = name == own or NAMING.fullmatch(str(name)) is not None
+        columns[name] = as_text(cells[name]) if name in keys else typed(cells[name], naming)
+    return pd.DataFrame(columns, index=cells.index)
 
 
-def parse_table(table: Any, what: str, sep: str | None = None, **options: Any) -> pd.DataFrame:
-    """Read a text file of bounded size by pandas; whatever is wrong with it is told in one line.
+def _settled(frame: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({name: settled(frame[name]) for name in frame}, index=frame.index)
+
+
+def _check_repeats(table: pd.DataFrame) -> None:
+    """Refuse a DataFrame with two columns of one name."""
+    again = table.columns[table.columns.duplicated()]
+    if len(again):
+        raise InputError(
+            f"The table has several columns {str(again[0])!r}",
+            remedy="Remove all but the one that is meant",
+        )
+
+
+def read_cells(
+    table: Any, what: str, sep: str | None = "", names: Collection[str] | None = None
+) -> pd.DataFrame:
+    """Read a text file of bounded size as text; whatever is wrong with it is told in one line.
 
     Parameters
     ----------
@@ -93,23 +117,21 @@ def parse_table(table: Any, what: str, sep: str | None = None, **options: Any) -
         A name that ends in ``.gz`` is expanded, as far as a table may reach.
     what : str
         What the file is, for error messages.
-    sep : str, optional
-        By default a comma for ``.csv`` and a tab for anything else.
-    **options
-        Of `pandas.read_csv`.
+    sep : str or None
+        By default a comma for ``.csv`` and a tab for anything else; None: any blanks.
+    names : collection of str, optional
+        What the first cell of a header may be, where there may be none; see `cells_of`.
     """
     path = Path(os.fspath(table))
     if not path.is_file():
         there = "is a folder, not a" if path.is_dir() else "no such"
         raise FileNotFoundError(f"{path}: {there} {what}.")
+    by = sep if sep != "" else "," if path.suffix.lower() == ".csv" else "\t"
     try:
         with bounds.opened(str(path)) as stream:
             content = stream.read(TABLE_BYTES + 1)
         _check_text(content)
-        if sep is not None:
-            return pd.read_csv(BytesIO(content), sep=sep, **options)
-        by = "," if path.suffix.lower() == ".csv" else "\t"
-        return pd.read_csv(BytesIO(_tidied(content, by)), sep=by, **options)
+        return cells_of(content.decode("utf-8-sig"), by, names)
     except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read as a {what} ({error})") from error
 
@@ -125,32 +147,6 @@ def _check_text(content: bytes) -> None:
         raise ValueError(f"a line has {longest} characters")
 
 
-def _tidied(content: bytes, sep: str) -> bytes:
-    """The table without blanks around its cells, and without an empty column at its end.
-
-    Spreadsheets leave both: a blank would make two subjects of one, and pandas takes the first
-    column for row names where rows have a cell more than the header.
-    """
-    own: dict[str, Any] = {"sep": sep, "dtype": str, "keep_default_na": False}
-    first = pd.read_csv(BytesIO(content), nrows=1, **own)
-    more = 0 if isinstance(first.index, pd.RangeIndex) else first.index.nlevels
-    if not more and not re.search(BLANKS[sep], content):
-        return content
-    whole = pd.read_csv(BytesIO(content), **own)
-    if isinstance(whole.index, pd.RangeIndex):
-        cells, header = whole, list(whole.columns)
-    else:
-        header, cells = list(whole.columns), whole.reset_index()
-        extra = cells.iloc[:, len(header) :]
-        if extra.apply(lambda column: column.str.strip()).ne("").any(axis=None):
-            raise ValueError(
-                f"rows have {cells.shape[1]} cells, but the header names {len(header)} columns"
-            )
-        cells = cells.iloc[:, : len(header)]
-    cells = cells.apply(lambda column: column.str.strip())
-    return cells.to_csv(sep=sep, index=False, header=header).encode()
-
-
 def join_table(
     files: Sequence[Any],
     table: Any,
@@ -160,6 +156,7 @@ def join_table(
     key: str | None = None,
     unmatched: str = "raise",
     volumes: Sequence[int] | None = None,
+    groups: str | None = None,
 ) -> Joined:
     """Find each file's row in a table, and with it its label and covariates.
 
@@ -183,6 +180,8 @@ def join_table(
     volumes : sequence of int, optional
         Volumes of each file, where some have several: each volume has a row then, in the order of
         the rows or of a column ``volume``.
+    groups : str, optional
+        Column of the groups, a value of which every file must have too.
 
     Returns
     -------
@@ -198,11 +197,11 @@ def join_table(
     """
     check_join(label, covariates, unmatched)
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
-    frame = read_table(table, key)
-    wanted = [*([] if label is None else [label]), *covariates]
-    columns = _columns(frame, wanted, name)
-    for asked, column in columns.items():
-        _check_numbers(frame[column], asked, name)
+    frame = _typed_table(table, key, groups)
+    measured = [*([] if label is None else [label]), *covariates]
+    columns = _columns(frame, measured + ([] if groups is None else [groups]), name)
+    for asked in measured:
+        _check_numbers(frame[columns[asked]], asked, name, is_label=asked == label)
     key = _key_column(frame, key, name, needed=volumes is None or len(files) > 1)
     if volumes is None:
         rows = match_rows(files, frame[key], name)
@@ -226,6 +225,7 @@ def join_table(
     chosen = frame.iloc[rows[positions]].reset_index(drop=True)
     # Columns are called as they were asked for, and so in the model.
     chosen = chosen.rename(columns={actual: asked for asked, actual in columns.items()})
+    chosen = _settled(chosen)
     return Joined(
         positions,
         None if label is None else _labels(chosen[label]),
@@ -276,11 +276,22 @@ def _columns(frame: pd.DataFrame, wanted: list[str], name: str) -> dict[str, str
             got=_listed(frame),
             remedy=remedy,
         )
+    asked_of: dict[str, str] = {}
+    for asked, column in found.items():
+        if column is not None and asked_of.setdefault(column, asked) != asked:
+            raise InputError(
+                f"{name}: {asked_of[column]!r} and {asked!r} are one column, {column!r}",
+                remedy="Write its name in one way; a label cannot be a covariate too",
+            )
     return {asked: column for asked, column in found.items() if column is not None}
 
 
-def _check_numbers(column: pd.Series, asked: str, name: str) -> None:
-    """Refuse infinite numbers, and numbers that are read as words because of a few cells."""
+def _check_numbers(column: pd.Series, asked: str, name: str, is_label: bool) -> None:
+    """Refuse infinite numbers, and numbers that stay words because of a few cells.
+
+    Such cells are no numbers, or write one that another cell writes otherwise, as 01 does with 1:
+    a few classes may be called so, but what is measured not.
+    """
     if pd.api.types.is_numeric_dtype(column):
         if np.isinf(column.astype(float)).any():
             raise InputError(
@@ -288,6 +299,15 @@ def _check_numbers(column: pd.Series, asked: str, name: str) -> None:
                 remedy="Mend the cell, or write n/a where the value is not known",
             )
         return
+    cells = column.dropna().astype(str).drop_duplicates()
+    values = pd.to_numeric(cells, errors="coerce")
+    again = values[values.duplicated(keep=False)]
+    if values.notna().all() and len(again) and not (is_label and values.nunique() <= MOST_CLASSES):
+        one, other = cells[again[again == again.iloc[0]].index[:2]]
+        raise InputError(
+            f"{name}: column {asked!r} writes a number in two ways, {one!r} and {other!r}",
+            remedy="Write it in one; where these are names, give them letters",
+        )
     cells = column.dropna().astype(str)
     numbers = pd.to_numeric(cells.str.replace(",", ".", regex=False), errors="coerce")
     words = cells[pd.to_numeric(cells, errors="coerce").isna()]

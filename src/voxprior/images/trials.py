@@ -25,7 +25,8 @@ import numpy as np
 import pandas as pd
 
 from voxprior.errors import InputError, option
-from voxprior.images.tables import parse_table
+from voxprior.images.cells import as_text, typed
+from voxprior.images.tables import read_cells
 
 __all__ = ["UNITS", "Block", "Event", "Samples", "TrialPlan", "VolumeLabels"]
 __all__ += ["blocks_of_events", "blocks_of_labels", "check_trials", "cut_trials"]
@@ -216,7 +217,8 @@ def repeated_events(events: Any, label_column: str, name: str = "run") -> list[E
 def _events_table(events: Any, name: str) -> tuple[pd.DataFrame, str]:
     if isinstance(events, pd.DataFrame):
         return events, f"events of {name}"
-    return parse_table(events, f"events table (wanted for {name})", na_values=["n/a"]), str(events)
+    cells = read_cells(events, f"events table (wanted for {name})")
+    return cells.apply(as_text), str(events)
 
 
 def _seconds(column: pd.Series, what: str, name: str) -> np.ndarray:
@@ -269,8 +271,14 @@ def read_volume_labels(labels: Any, n_volumes: int, name: str = "run") -> Volume
             f"{table_name}: has {len(table)} labels but {name} has {n_volumes} volumes: {more}"
         )
     run = next((c for c in RUN_COLUMNS if c in table.columns), None)
-    if table[column].isna().any():
-        raise InputError(f"{table_name}: {int(table[column].isna().sum())} volumes have no label")
+    for what, where in (("label", column), ("run", run)):
+        missing = [] if where is None else np.flatnonzero(table[where].isna()).tolist()
+        if missing:
+            raise InputError(
+                f"{table_name}: {len(missing)} volumes have no {what}, the first is volume "
+                f"{missing[0] + 1}",
+                remedy="Give every volume one",
+            )
     return VolumeLabels(
         table[column].astype(str).to_numpy(dtype=str),
         None if run is None else table[run].to_numpy(),
@@ -278,17 +286,11 @@ def read_volume_labels(labels: Any, n_volumes: int, name: str = "run") -> Volume
 
 
 def _attributes(path: Path, name: str) -> pd.DataFrame:
-    table = parse_table(
-        path,
-        f"label file (wanted for {name})",
-        sep="," if path.suffix == ".csv" else r"\s+",
-        header=None,
-        dtype=str,
-        comment="#",
-        keep_default_na=False,
-    )
-    if str(table.iloc[0, 0]).lower() in LABEL_COLUMNS + RUN_COLUMNS:
-        table = table.iloc[1:].set_axis(table.iloc[0].str.lower(), axis=1).reset_index(drop=True)
+    sep = "," if path.suffix.lower() == ".csv" else None
+    what = f"label file (wanted for {name})"
+    table = read_cells(path, what, sep, LABEL_COLUMNS + RUN_COLUMNS)
+    if all(isinstance(column, str) for column in table.columns):
+        pass
     elif table.shape[1] <= 2:
         table.columns = ["labels", "runs"][: table.shape[1]]
     else:
@@ -297,9 +299,10 @@ def _attributes(path: Path, name: str) -> pd.DataFrame:
             expected="one or two columns (label, run), or a header that names them",
             got=f"{table.shape[1]} columns",
         )
-    for column in set(RUN_COLUMNS) & set(table.columns):
-        numbers = pd.to_numeric(table[column], errors="coerce")
-        table[column] = table[column] if numbers.isna().any() else numbers
+    for column in table:
+        runs = column in RUN_COLUMNS
+        cells = table[column]
+        table[column] = typed(cells, names=True) if runs else cells.where(cells != "")
     return table
 
 

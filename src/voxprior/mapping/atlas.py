@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 from voxprior.errors import InputError, option
-from voxprior.images import ImageSpace, read_table
+from voxprior.images import ImageSpace
 from voxprior.images.sources import find_sources
+from voxprior.images.tables import read_cells
 
 __all__ = ["Atlas", "read_atlas"]
 
@@ -121,7 +122,7 @@ def _names(labels: Any, codes: np.ndarray, image: Any) -> dict[int, str]:
         return {int(code): str(name) for code, name in labels.items()}
     if isinstance(labels, Sequence | np.ndarray) and not isinstance(labels, str):
         return _listed([_text(name) for name in labels], image)
-    table = read_table(labels)
+    table = labels if isinstance(labels, pd.DataFrame) else read_cells(labels, "table of regions")
     columns = {str(column).lower(): column for column in table.columns}
     number, name = (
         next((columns[n] for n in known if n in columns), None) for known in (NUMBERS, NAMES)
@@ -132,7 +133,25 @@ def _names(labels: Any, codes: np.ndarray, image: Any) -> dict[int, str]:
             expected="columns index and name",
             got=", ".join(map(str, table.columns)),
         )
-    return {int(c): str(n) for c, n in zip(table[number], table[name])}
+    found: dict[int, str] = {}
+    for code, told in zip(table[number], table[name].map(str)):
+        if found.setdefault(_whole(code), told) != told:
+            raise InputError(
+                f"{option('atlas_labels')}: region {code} has two names, {found[_whole(code)]!r} "
+                f"and {told!r}",
+                remedy="Give each region one",
+            )
+    return found
+
+
+def _whole(code: Any) -> int:
+    value = pd.to_numeric(code, errors="coerce")
+    if not value == np.round(value):
+        raise InputError(
+            f"{option('atlas_labels')}: the number of a region must be a whole one",
+            got=repr(code),
+        )
+    return int(value)
 
 
 def _listed(names: list[str], image: Any) -> dict[int, str]:

@@ -27,7 +27,7 @@ from voxprior.blocks import BlockedScans
 from voxprior.decision.base import offer_groups
 from voxprior.decision.held_out import MOST_FOLDS, groups_of_several, split_of_groups
 from voxprior.errors import InputError, InputTypeError, option
-from voxprior.labels import check_two_classes, refuse_missing
+from voxprior.labels import check_two_classes, refuse_unclear
 from voxprior.registry import split_words, splitter
 from voxprior.validation.audit import Audit, Finding, audit, heed
 from voxprior.validation.result import Result, plain
@@ -51,9 +51,9 @@ def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, 
     check_consistent_length(X, y, groups)
     y = column_or_1d(y)
     groups = None if groups is None else column_or_1d(groups)
-    refuse_missing("y", y)
+    refuse_unclear("y", y)
     if groups is not None:
-        refuse_missing("groups", groups)
+        refuse_unclear("groups", groups)
     if is_classifier(estimator):
         classes = np.unique(y)
         check_two_classes(classes)
