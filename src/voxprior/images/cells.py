@@ -9,7 +9,8 @@ rows, unless all cells of the file are quoted; nothing starts a comment.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,8 +24,9 @@ MISSING = frozenset(["", "n/a", "NA", "N/A", "#N/A", "#NA", "#N/A N/A", "<NA>", 
 MISSING |= frozenset(["NULL", "null", "nan", "NaN", "-nan", "-NaN"])
 MISSING |= frozenset(["1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"])
 TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
-# Parsed, a cell takes up to 130 bytes; of studies with a thousand columns 4000 rows fit.
-MOST_CELLS = 2**22
+# Parsed, a cell takes up to 130 bytes; of studies with a thousand columns 2000 rows fit.
+MOST_CELLS = 2**21
+MOST_COLUMNS = 20_000
 
 
 # ---------------------------------------------------------------- text to cells
@@ -55,8 +57,11 @@ def cells_of(text: str, sep: str | None, names: Collection[str] | None = None) -
         raise ValueError("it has no line with text")
     width = len(rows[0])
     _check_cells(len(rows) * width)
+    if width > MOST_COLUMNS:
+        raise ValueError(f"it has more than {MOST_COLUMNS:,} columns")
     for row in rows:
-        _fit(row, width)
+        if len(row) != width:
+            _fit(row, width)
     if names is None:
         header, rows = rows[0], rows[1:]
     elif rows[0][0].lower() in names:
@@ -176,8 +181,9 @@ def numbers(cells: pd.Series) -> pd.Series | None:
     >>> numbers(pd.Series(["1.50", "n/a", "2"])).tolist()
     [1.5, nan, 2.0]
     """
-    values = _parsed(cells[~cells.isin(MISSING)], pd.to_numeric)
-    return None if values is None else values.reindex(cells.index)
+    missing = _missing(cells)
+    values = _parsed(cells.to_numpy(dtype=object)[~missing], pd.to_numeric)
+    return None if values is None else _with_missing(values, missing, cells.index)
 
 
 def typed(cells: pd.Series, names: bool = False) -> pd.Series:
@@ -189,27 +195,23 @@ def typed(cells: pd.Series, names: bool = False) -> pd.Series:
     >>> typed(pd.Series(["1", "n/a", "2"])).tolist(), typed(pd.Series(["1", "01"])).tolist()
     ([1, <NA>, 2], ['1', '01'])
     """
-    missing = cells.isin(MISSING)
-    there = cells[~missing]
-    if there.empty:
-        return pd.Series(np.nan, cells.index)
+    missing = _missing(cells)
+    there = cells.to_numpy(dtype=object)[~missing]
     for parse in (pd.to_numeric, _as_truth):
         values = _parsed(there, parse)
         if values is None:
             continue
-        whole = values.dtype.kind != "f" or bool((values % 1 == 0).all())
-        if (names or whole) and values.nunique() < there.nunique():
+        measured = not names and values.dtype.kind == "f" and bool((np.floor(values) != values).any())
+        if not measured and len(pd.unique(values)) < len({*there}):
             break
-        nullable = {"i": "Int64", "u": "UInt64", "b": "boolean"}.get(values.dtype.kind)
-        if missing.any() and nullable:
-            values = values.astype(nullable)  # type: ignore[call-overload]
-        return values.reindex(cells.index)
+        kind = {"i": "Int64", "u": "UInt64", "b": "boolean"}.get(values.dtype.kind)
+        return _with_missing(values, missing, cells.index, kind)
     return as_text(cells)
 
 
 def as_text(cells: pd.Series) -> pd.Series:
     """Cells as they are; missing ones are NaN."""
-    return pd.Series(cells.where(~cells.isin(MISSING), np.nan).tolist(), cells.index)
+    return pd.Series([np.nan if c in MISSING else c for c in cells], cells.index)
 
 
 def settled(column: pd.Series) -> pd.Series:
@@ -222,13 +224,30 @@ def settled(column: pd.Series) -> pd.Series:
     return column.astype(kind)  # type: ignore[call-overload]
 
 
-def _parsed(there: pd.Series, parse) -> pd.Series | None:
+def _missing(cells: pd.Series) -> np.ndarray:
+    return np.array([cell in MISSING for cell in cells], dtype=bool)
+
+
+def _with_missing(
+    values: np.ndarray, missing: np.ndarray, index: pd.Index, kind: str | None = None
+) -> pd.Series:
+    """All cells of a column, of a type of pandas that knows missing ones where some are."""
+    if not missing.any():
+        return pd.Series(values, index)
+    found = pd.Series(np.nan if kind is None else pd.NA, index, dtype=kind or float)
+    found[~missing] = values
+    return found
+
+
+def _parsed(there: np.ndarray, parse: Callable[[np.ndarray], Any]) -> np.ndarray | None:
+    if not len(there):
+        return None
     try:
-        values = pd.Series(parse(there), there.index)
+        values = np.asarray(parse(there))
     except (ValueError, TypeError, KeyError, OverflowError):
         return None
     return values if values.dtype.kind in "iufb" else None
 
 
-def _as_truth(there: pd.Series) -> list[bool]:
+def _as_truth(there: np.ndarray) -> list[bool]:
     return [TRUTH[cell] for cell in there]
