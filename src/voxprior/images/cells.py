@@ -201,7 +201,9 @@ def typed(cells: pd.Series, names: bool = False) -> pd.Series:
         values = _parsed(there, parse)
         if values is None:
             continue
-        measured = not names and values.dtype.kind == "f" and bool((np.floor(values) != values).any())
+        measured = (
+            not names and values.dtype.kind == "f" and bool((np.floor(values) != values).any())
+        )
         if not measured and len(pd.unique(values)) < len({*there}):
             break
         kind = {"i": "Int64", "u": "UInt64", "b": "boolean"}.get(values.dtype.kind)
