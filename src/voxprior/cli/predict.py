@@ -12,6 +12,7 @@ from voxprior.cli.arguments import NAMES_FILES, names
 from voxprior.cli.inputs import groups_of_maps, mesh, paired, read_runs, refuse
 from voxprior.cli.options import ImageFiles, Json, Trials
 from voxprior.cli.terminal import printable, say
+from voxprior.errors import InputError
 from voxprior.writing import check_place, is_stream, write_whole
 
 DECIDING, REJECT = "Decisions", "reject"
