@@ -111,7 +111,7 @@ def held_out_log_scores(
 ) -> HeldOut:
     """Log-scores of every scan by fits that did not see it (nor its group)."""
     y = column_or_1d(y, warn=True)
-    X, y, groups = indexable(X, y, groups_of_several(groups))
+    X, y, groups = indexable(X, y, groups_of_several(groups) if cv is None else groups)
     classes, all_codes = encode(y)
     scores, codes, samples = [], [], []
     for train, test in inner_split(y, groups, cv).split(X, y, groups):
