@@ -61,6 +61,13 @@ def test_a_decoder_says_so_of_its_rows():
         Decoder("logistic").evaluate(data)
 
 
+def test_runs_that_were_standardised_are_not_looked_at_again():
+    X = scans(2.0)
+    made = audit(LogisticRegression(), X, Y, RUNS, looked=["group-offsets"])
+    told = {check.name: check.outcome for check in made.checks}
+    assert told["group-offsets"] == "not found"
+
+
 # ---------------------------------------------------------------- rare classes
 
 

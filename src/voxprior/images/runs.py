@@ -160,9 +160,10 @@ def load_runs(
     if fixed:
         warn_of_constant(data.findings)  # of new scans, which no audit looks at
     timed = images.cleaning.t_r is None and all(timing.t_r for timing in timings)
-    looked = (
-        ("mask-size",) + ("repetition-time",) * timed + ("repeated-events",) * (events is not None)
-    )
+    looked = ("mask-size",) + ("repetition-time",) * timed
+    looked += ("repeated-events",) * (events is not None)
+    # Standardising has taken offsets of runs away; what people differ in is no offset of a run.
+    looked += ("group-offsets",) * (images.standardize == "run")
     findings = (
         *_findings(timings, sources, plan),
         *data.findings,

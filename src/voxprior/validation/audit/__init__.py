@@ -209,7 +209,7 @@ def audit(
     answers: dict[str, Answer] = {
         name: [] if name in looked else NotChecked(why) for name, why in OF_READERS.items()
     }
-    answers |= {name: look(scans) for name, look in CHECKS.items()}
+    answers |= {name: [] if name in looked else look(scans) for name, look in CHECKS.items()}
     for name, message in findings:
         answer = answers[name]
         answers[name] = [*([] if isinstance(answer, NotChecked) else answer), message]

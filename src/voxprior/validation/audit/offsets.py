@@ -40,5 +40,5 @@ def group_offsets(scans: AuditedScans) -> Answer:
         f"Groups differ {rule.ratio:.2g} times as much as scans within them (limit {RATIO:g}), and "
         "hold the labels alike: what a group adds to all of its scans hides what labels differ in. "
         "Subtract it before the folds: X = ScanPreparation().fit_transform(X, y, groups=groups), "
-        f"or for images {option('standardize', 'group')}."
+        f"or for maps {option('standardize', 'group')}."
     ]
