@@ -44,6 +44,7 @@ import coverage
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "voxprior"
 AUDIT = ("audit", "audit_numbers", "bounds", "likeness", "voxel_checks", "scan_findings")
+AUDIT += ("columns", "group_offsets")
 
 
 def _of(folder: str, *names: str) -> list[str]:
@@ -61,11 +62,13 @@ TESTS = {
     ),
     "validation/relabel.py": _of("validation", "relabel", "relabel_numbers", "permutation"),
     "validation/audit/__init__.py": _of("validation", *AUDIT, "probability_scale"),
+    "validation/audit/association.py": _of("validation", *AUDIT),
     "validation/audit/duplicates.py": _of("validation", *AUDIT),
     "validation/audit/estimators.py": _of("validation", *AUDIT),
     "validation/audit/finding.py": _of("validation", *AUDIT),
     "validation/audit/folds.py": _of("validation", *AUDIT),
     "validation/audit/likeness.py": _of("validation", *AUDIT),
+    "validation/audit/offsets.py": _of("validation", *AUDIT),
     "validation/audit/probabilities.py": _of("validation", "probability_scale", "bounds"),
     "validation/audit/scans.py": _of("validation", *AUDIT),
     "validation/audit/variables.py": _of("validation", *AUDIT),
