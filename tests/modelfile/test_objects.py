@@ -111,7 +111,10 @@ FORGED = {
     "covariates twice": ("costs", lambda state: state.update(covariates={"a": ["x", "x", "y"]})),
     "likelihood": setting("gp", "likelihood_", "neither"),
     "kernel of nothing": setting("auto-regression", "kernels_", lambda old: []),
-    "no parents": setting("network", "parents_", list),
+    "degrees that are text": setting("auto-regression", "degrees_of_freedom_", "many"),
+    "noise that is a list": setting("rvm-regression", "interval_noise_", [1.0]),
+    "negative noise": setting("gp-regression", "noise_", lambda old: -old),
+    "no parents": setting("network", "parents_", []),
 }
 ARRAYS = {
     "svm": ("_dual_coef_", "support_vectors_", "_intercept_", "_probA", "support_", "_n_support"),

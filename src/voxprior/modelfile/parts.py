@@ -5,6 +5,7 @@ Each type has the attributes that its predictions read, each with a rule:
     "C p"       an array of that shape, of finite numbers
     "k < p"     a vector of k whole numbers from 0 to p - 1
     "C p > 0"   numbers above 0; with >= at least 0
+    ""          one number
     "C p | p"   either shape
     "C p ?"     the attribute may be None or missing
 
@@ -114,6 +115,10 @@ PARTS: dict[str, Rules] = {
         "kernels_.scale": "> 0",
         "kernels_.width": ">= 0",
         "degrees_of_freedom_": "> 0",
+        "y_mean_": "",
+        "n_eff_": "> 0",
+        "mean_power_": ">= 0",
+        "smallest_variance_": ">= 0",
         "dual_coef_": "k r n",
         "power_": "k r",
         "member_weights_": "k r",
@@ -177,13 +182,16 @@ PARTS: dict[str, Rules] = {
     "voxprior.models.gaussian.gp_regressor.GPRegressor": _PROCESS
     | {
         "targets_": "n",
+        "y_mean_": "",
+        "noise_": ">= 0",
         "posterior_.alpha": "n",
         "posterior_.cholesky": "n n",
         "dual_coef_": "n 1",
         "latent_": "n 1",
     },
     "voxprior.models.gaussian.rvm.RVMClassifier": _RELEVANCE | _DOUBT,
-    "voxprior.models.gaussian.rvm.RVMRegressor": _RELEVANCE,
+    "voxprior.models.gaussian.rvm.RVMRegressor": _RELEVANCE
+    | {"y_mean_": "", "noise_": ">= 0", "interval_noise_": ">= 0"},
     "voxprior.models.network.estimator.InverseTreeClassifier": _DOUBT
     | {
         "class_prior_": "C >= 0",
