@@ -45,3 +45,14 @@ def test_a_damaged_model_is_refused(refused, scan, tmp_path):
     model = fitted(registry.model("naive-bayes").make()).save(tmp_path / "model.skops")
     model.write_bytes(model.read_bytes()[:-100])
     assert "is cut off" in refused("predict", model, scan)
+
+
+def test_decode_says_that_a_model_holds_scans(run, study, tmp_path):
+    told = {}
+    for name in ("gp", "naive-bayes"):
+        options = ["--mask", "data", "--model", name, "--no-stock", "--out", tmp_path / name]
+        result = run("decode", *study, *options)
+        assert result.exit_code == 0, result.output
+        told[name] = result.stderr
+    assert "training scans, or parts of them, as they are" in told["gp"]
+    assert "as they are" not in told["naive-bayes"]
