@@ -6,9 +6,6 @@ RUN pip install --no-cache-dir /opt/voxprior \
     && rm -r /opt/voxprior \
     && voxprior --version
 
-# Compiled code and other caches go where any user may write.
-ENV NUMBA_CACHE_DIR=/tmp/numba \
-    MPLCONFIGDIR=/tmp/matplotlib
-
-ENTRYPOINT ["voxprior", "bids"]
+# Caches go to the user's own home; who has none gets a folder that no other user can read or write.
+ENTRYPOINT ["sh", "-c", "[ -O \"$HOME\" ] || export HOME=\"$(mktemp -d)\"; exec voxprior bids \"$@\"", "voxprior"]
 CMD ["--help"]

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import stat
 import subprocess
 import sys
 import tomllib
@@ -79,17 +80,30 @@ def instructions(kind):
     return re.findall(rf"^{kind} (.+)$", text, re.MULTILINE)
 
 
-def test_the_container_is_the_command_for_bids():
-    """What follows the name of the image goes to ``voxprior bids``, as for any BIDS App."""
+@pytest.mark.parametrize("home", ["own", "none"])
+def test_the_container_is_the_command_for_bids(tmp_path, home):
+    """What follows the name of the image goes to ``voxprior bids``, as for any BIDS App.
+
+    Caches go to a folder that is the user's own, never to one that others can write.
+    """
     (entry,), (otherwise,) = instructions("ENTRYPOINT"), instructions("CMD")
-    command = [*json.loads(entry), *json.loads(otherwise)]
-    assert command[0] == next(iter(PROJECT["scripts"]))
-    script = "from voxprior.cli import main; main()"
+    named = next(iter(PROJECT["scripts"]))
+    script = f"import os; from {PROJECT['scripts'][named].replace(':', ' import ')}; "
+    script += "print('HOME', os.environ['HOME']); main()"
+    stands_for = tmp_path / named
+    stands_for.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}" "$@"\n')
+    stands_for.chmod(0o700)
+    homes = {"own": str(tmp_path), "none": str(tmp_path / "none")}
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
     done = subprocess.run(
-        [sys.executable, "-c", script, *command[1:]], capture_output=True, text=True
-    )
+        [*json.loads(entry), *json.loads(otherwise)], capture_output=True, text=True,
+        env=os.environ | {"HOME": homes[home], "PATH": path, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert all(word in done.stdout for word in ("bids_dir", "participant", "--task"))
+    where = done.stdout.splitlines()[0].removeprefix("HOME ")
+    assert stat.S_IMODE(os.stat(where).st_mode) == 0o700
+    assert not re.search(r"/tmp\b", "".join(instructions("ENV")))
 
 
 def test_the_container_copies_what_is_installed():

@@ -6,6 +6,8 @@ once.
 
 from importlib import import_module
 
+from voxprior.compiled import keep_kernels_privately
+
 __version__ = "0.2.0"
 
 # Where public names live; the estimators of the families come from the registry.
@@ -17,6 +19,8 @@ _PUBLIC = {
     "Decoder": "voxprior.decoder",
     "max_memory": "voxprior.blocks",
 }
+
+keep_kernels_privately()
 
 
 def _names() -> dict[str, str]:
