@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from voxprior.images import fit_image_space
-from voxprior.images.sources import array_of, find_sources, n_volumes, stem
+from voxprior.images.sources import array_of, find_sources, n_volumes, relative_folders, stem
 
 
 @pytest.mark.parametrize(
@@ -147,3 +147,15 @@ def test_a_header_is_read_once(tmp_path):
     first = source.load()
     path.unlink()
     assert source.load() is first
+
+
+@pytest.mark.parametrize("place", ["run, 1", "run"])
+def test_names_lose_the_folders_of_a_machine_only(tmp_path, place):
+    folder = tmp_path / "anna" / place
+    folder.mkdir(parents=True)
+    names = [f"{folder}/a.nii.gz, face/house", f"{folder.parent}/b.nii.gz"]
+    base = folder.parent
+    assert relative_folders(names, [base]) == {f"{folder}/": f"{place}/", f"{base}/": ""}
+    assert relative_folders(names, []) == {f"{folder}/": f"{place}/", f"{base}/": ""}
+    assert relative_folders(names, [folder, tmp_path])[f"{base}/"] == "anna/"
+    assert relative_folders(["image 1 of the list", "maps/a.nii"], [tmp_path]) == {}

@@ -21,7 +21,8 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     from voxprior.images import load_maps
 
     if is_packed(scans.images):
-        return _shown(_only(read_packed(scans, preparation), names(trials.conditions)))
+        data = _only(read_packed(scans, preparation), names(trials.conditions))
+        return _shown(_named(data, scans))
     _check_one_source(scans)
     images = map_files(scans)
     if scans.labels is None:
@@ -33,9 +34,16 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
         scans = replace(scans, label=label_column(scans))
         data = load_maps(images, **map_settings(scans), **preparation.settings())
         data = _only(data, names(trials.conditions))
+    data = _named(data, scans)
     if data.dropped:
         say(f"warning: {len(data.dropped)} left out, the first: {data.dropped[0]}")
     return _shown(data)
+
+
+def _named(data: Dataset, scans: Scans) -> Dataset:
+    """Name files from the table, or from here: results say nothing of homes and users."""
+    near = [] if scans.labels is None else [scans.labels.parent]
+    return data.named_near(*near, Path.cwd())
 
 
 def _shown(data: Dataset) -> Dataset:
@@ -87,10 +95,11 @@ def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
 
     refuse(scans, "label", "events", "volume_labels", because="are for scans with labels")
     if is_packed(scans.images):
-        return replace(read_packed(scans, preparation), y=None)
+        return _named(replace(read_packed(scans, preparation), y=None), scans)
     if scans.labels is None:
         refuse(scans, "key", "groups", "covariates", because="need --labels")
-    return load_maps(map_files(scans), **map_settings(scans), **preparation.settings())
+    data = load_maps(map_files(scans), **map_settings(scans), **preparation.settings())
+    return _named(data, scans)
 
 
 IMAGES = (".nii", ".nii.gz", ".img", ".mgh", ".mgz", ".gii")

@@ -129,7 +129,7 @@ def predict(
         data = _read(decoder, images, events, volume_labels, surface, trials, groups, key)
     if covariates is not None:
         data = _with_covariates(data, decoder, covariates, key)
-    table = _predictions(decoder, data)
+    table = _predictions(decoder, data.named_near(Path.cwd()))
     deciding = {"costs": costs, "priors": priors, "reject": reject, "train_priors": train_priors}
     if any(value is not None for value in deciding.values()):
         table = _decided(table, decoder, model, **deciding)

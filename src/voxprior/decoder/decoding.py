@@ -138,7 +138,8 @@ class Decoding:
         self.report.save_figures(folder / "figures", naming.prefix)
         table = self.result.predictions.copy()
         if self.data.names:
-            table.insert(0, "scan", [self.data.names[sample] for sample in table["sample"]])
+            names = self.data.named_near(Path.cwd()).names
+            table.insert(0, "scan", [names[sample] for sample in table["sample"]])
         path = folder / naming.file("predictions.tsv")
         write_whole(path, table.to_csv(sep="\t", index=False, float_format="%.6g"))
         if self.learning is not None:

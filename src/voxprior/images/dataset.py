@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from voxprior.errors import InputError
+from voxprior.images.sources import relative_folders
 from voxprior.labels import refuse_alike
 from voxprior.space import VoxelSpace
 
@@ -138,6 +140,29 @@ class Dataset:
             "findings": self.findings,
             "looked": self.looked,
         }
+
+    def named_near(self, *folders: Any) -> Dataset:
+        """Return the dataset with files named without the folders that say whose machine it was.
+
+        In names, and in all that is said of them, files are named from the first of these folders
+        in which all of them are, or from the folder that they share.
+        """
+        near = [Path(folder).absolute() for folder in folders]
+        shorter = relative_folders(self.names, near)
+
+        def moved(text: str) -> str:
+            for folder, shown in shorter.items():
+                text = text.replace(folder, shown)
+            return text
+
+        return replace(
+            self,
+            names=tuple(map(moved, self.names)),
+            dropped=tuple(map(moved, self.dropped)),
+            notes=tuple(map(moved, self.notes)),
+            decisions=tuple(map(moved, self.decisions)),
+            findings=tuple((name, moved(said)) for name, said in self.findings),
+        )
 
     def take(self, rows: Any) -> Dataset:
         """Return the dataset of these rows only (numbers or booleans), in this order."""

@@ -25,7 +25,7 @@ from voxprior.images.surfaces import is_surface
 from voxprior.writing import check_name
 
 __all__ = ["Source", "array_of", "find_sources", "n_volumes", "read_side_by_side"]
-__all__ += ["relative_names", "single_volumes", "stem"]
+__all__ += ["relative_folders", "relative_names", "single_volumes", "stem"]
 
 
 # Endings of images whose header, voxels and place are files of their own.
@@ -203,18 +203,50 @@ def relative_names(sources: Sequence[Source], near: Sequence[Path]) -> list[str]
     every = [Path(path) for paths in files for path in paths]
     if not every:
         return [source.name for source in sources]
+    base = _base(every, near)
+    return [
+        " and ".join(os.path.relpath(path, base) for path in paths) or source.name
+        for source, paths in zip(sources, files)
+    ]
+
+
+def relative_folders(names: Sequence[str], near: Sequence[Path]) -> dict[str, str]:
+    """Beginnings of names that say whose machine files are on, and what stands for each.
+
+    A name begins with the path of a file, to which words may be added. Names that are relative and
+    do not climb stay as they are.
+    """
+    folders = {_folder(name) for name in names} - {""}
+    if not any(os.path.isabs(folder) or ".." in Path(folder).parts for folder in folders):
+        return {}
+    whole = {folder: Path(os.path.abspath(folder)) for folder in folders}
+    base = _base([folder / "file" for folder in whole.values()], near)
+    shown = {given: os.path.relpath(folder, base) for given, folder in whole.items()}
+    return {
+        f"{given}/": "" if shown[given] == "." else f"{shown[given]}/"
+        for given in sorted(folders, key=len, reverse=True)
+    }
+
+
+def _folder(name: str) -> str:
+    """The longest beginning of a name that is a folder."""
+    end = name.rfind("/")
+    while end > 0 and not os.path.isdir(name[:end]):
+        end = name.rfind("/", 0, end)
+    return name[: max(end, 0)]
+
+
+def _base(files: Sequence[Path], near: Sequence[Path]) -> Path:
+    """The first folder in which all files are, or that which they share; none of homes."""
     home = Path(os.path.expanduser("~"))
     inside = (
         folder
         for folder in near
         if folder not in (*home.parents, Path(folder.anchor))
-        and all(folder in path.parents for path in every)
+        and all(folder in path.parents for path in files)
     )
-    base = next(inside, None) or os.path.commonpath([path.parent for path in every])
-    return [
-        " and ".join(os.path.relpath(path, base) for path in paths) or source.name
-        for source, paths in zip(sources, files)
-    ]
+    shared = os.path.commonpath([path.parent for path in files])
+    return next(inside, None) or Path(shared)
 
 
 def _paths(source: Source) -> list[str]:

@@ -259,6 +259,7 @@ class Study:
             given["mask"] = masks
         events = [str(run.events) for run in runs]
         data = load_runs([str(run.bold) for run in runs], events, **settings, **given)
+        data = data.named_near(Path.cwd())
         if t_r or "repetition-time" in dict(data.findings):
             return data
         found = repetition_findings([run.t_r for run in runs], [run.bold.name for run in runs])
