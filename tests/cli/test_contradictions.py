@@ -202,3 +202,15 @@ def test_volumes_without_a_run_are_refused(refused, runs, mask, tmp_path, comman
     words = [runs / "run-1_bold.nii.gz", "--volume-labels", labels]
     words += ["--mask", mask, "--out", tmp_path / "o"]
     assert "1 volumes have no run, the first is volume 24" in refused(command, *words)
+
+
+@pytest.mark.parametrize("level", ["participant", "group"])
+@pytest.mark.parametrize("wrong", ["a column twice", "a stray quotation mark"])
+def test_contradictory_events_of_a_study_are_refused(run, bids, tmp_path, level, wrong):
+    for table in bids.rglob("*_events.tsv"):
+        table.write_text(WRONG[wrong][0](table.read_text()))
+    words = [bids, tmp_path / "o", level, "--task", "faces", "--model", "naive-bayes"]
+    result = run("bids", *words)
+    assert result.exit_code == 2, result.output
+    assert WRONG[wrong][1] in " ".join(result.output.split())
+    assert "Traceback" not in result.output

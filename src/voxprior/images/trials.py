@@ -217,7 +217,7 @@ def repeated_events(events: Any, label_column: str, name: str = "run") -> list[E
 def _events_table(events: Any, name: str) -> tuple[pd.DataFrame, str]:
     if isinstance(events, pd.DataFrame):
         return events, f"events of {name}"
-    cells = read_cells(events, f"events table (wanted for {name})")
+    cells = read_cells(events, f"table of events (wanted for {name})")
     return cells.apply(as_text), str(events)
 
 
