@@ -257,6 +257,13 @@ def test_unfinished_work_is_closed_and_the_output_open(tmp_path):
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["manifest.json", "r"]
 
 
+def test_half_a_file_of_a_killed_command_makes_no_folder_somebody_elses(tmp_path):
+    (tmp_path / "out" / f"{writing.HIDDEN}a1b2").mkdir(parents=True)
+    with output_folder(tmp_path / "out", "r") as work:
+        (work / "r").touch()
+    assert (tmp_path / "out" / "r").exists()
+
+
 @posix
 def test_where_modes_are_not_kept_nothing_is_refused(tmp_path, monkeypatch):
     """A file system that shows all as open, such as a mounted disk of Windows."""

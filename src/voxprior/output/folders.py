@@ -16,7 +16,7 @@ from pathlib import Path
 from voxprior.errors import InputError
 from voxprior.lock import exclusive
 from voxprior.output.manifest import are_unchanged, is_whole, publish, read_manifest, write_manifest
-from voxprior.writing import private_folder, refuse_inputs, unfinished
+from voxprior.writing import HIDDEN, private_folder, refuse_inputs, unfinished
 
 # Finished folds, relabellings and fits, kept below the unfinished output until it is whole.
 FINISHED = "finished"
@@ -89,7 +89,9 @@ def _refuse_others(out: Path, sign: str) -> None:
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file is a log that a command left, which makes no folder somebody else's."""
+    """Whether a command that failed left this, a log or half a file: the folder is still ours."""
+    if path.name.startswith(HIDDEN):
+        return True
     return path.name.startswith(LOG) and path.suffix == ".log"
 
 
