@@ -9,12 +9,22 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from voxprior import registry
+
 # A script of `make mutants`, which needs a tool that tests do not.
 collect_ignore = ["mutants.py"]
 
 # The same examples in every run: a law that breaks must break for everybody.
 settings.register_profile("voxprior", derandomize=True, deadline=None)
 settings.load_profile("voxprior")
+
+
+# Families of other packages that happen to be installed are not what these tests are about.
+INSTALLED = {entry.value for entry in registry.entry_points(group=registry.ENTRY_POINTS)}
+_entry_points = registry.entry_points
+registry.entry_points = lambda **how: [
+    entry for entry in _entry_points(**how) if entry.value not in INSTALLED
+]
 
 
 @pytest.fixture

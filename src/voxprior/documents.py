@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from voxprior.errors import InputError
+from voxprior.errors import InputError, nearest_file
 
 __all__ = ["read_json", "read_toml"]
 
@@ -76,7 +76,8 @@ def _short(value: Any) -> str:
 def _read(path: Path, what: str, form: str, parse: Callable[[str], Any], most_bytes: int) -> Any:
     if not path.is_file():
         there = "is not a regular file, which it must be as a" if path.exists() else "no such"
-        raise FileNotFoundError(f"{path}: {there} {what}.")
+        near = "" if path.exists() else nearest_file(path)
+        raise FileNotFoundError(f"{path}: {there} {what}{near}.")
     with path.open("rb") as file:
         content = file.read(most_bytes + 1)
     too_deep = f"it is nested more than {DEEPEST} deep"

@@ -24,9 +24,13 @@ The same two types from elsewhere (numpy, on shapes that do not fit; ``int("x")`
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from difflib import get_close_matches
 from dis import opmap
+from pathlib import Path
 from typing import Any
 
 MARK = re.compile("\u27e6([A-Za-z_][A-Za-z0-9_]*)(?:=(.*?))?\u27e7", re.DOTALL)
@@ -50,6 +54,25 @@ def rewrite(text: str, write: Callable[[str, str | None], str]) -> str:
 def in_python(text: str) -> str:
     """Write the marks of a text as keyword arguments."""
     return rewrite(text, lambda name, value: name if value is None else f"{name}={value}")
+
+
+def nearest(name: str, others: Iterable[str]) -> str:
+    """Say which of the others is most like a name; nothing where none is.
+
+    >>> nearest("sub-1", ["sub-01", "sub-02"])
+    " (the nearest is 'sub-01')"
+    """
+    found = get_close_matches(name, list(others), n=1)
+    return f" (the nearest is {found[0]!r})" if found else ""
+
+
+def nearest_file(path: Path) -> str:
+    """Say which file of the same folder is most like one that is not there, or that none is."""
+    if not path.parent.is_dir():
+        return f" (there is no folder {str(path.parent)!r})"
+    with suppress(OSError):
+        return nearest(path.name, sorted(os.listdir(path.parent)))
+    return ""
 
 
 class InputError(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from difflib import get_close_matches
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from voxprior.errors import InputError, option
 
 __all__ = ["Encoded", "check_two_classes", "encode", "kind_of", "known_codes"]
-__all__ += ["refuse_alike", "refuse_unclear"]
+__all__ += ["refuse_alike", "refuse_single_scans", "refuse_unclear"]
 
 # Letters of Greek and Cyrillic, hyphens and apostrophes that look like those of ASCII; and what
 # takes no room or is blank, beyond the categories of Unicode that say so.
@@ -132,6 +133,38 @@ def check_two_classes(classes: NDArray) -> None:
             remedy="Check the labels; if only some folds have one class, take a split that keeps "
             "all classes in training",
         )
+
+
+def refuse_single_scans(y: NDArray, remedy: str) -> None:
+    """Refuse a class of one scan; name what it may have been meant to be.
+
+    >>> refuse_single_scans(np.array(["ill", "Well", "ill", "well", "well"]), "Add scans of it")
+    Traceback (most recent call last):
+    voxprior.errors.InputError: 'Well' is the label of 1 of 5 scans, which cannot both train and
+    test. Got 'ill': 2, 'well': 2. It may have been meant as 'well'. Add scans of it.
+    """
+    classes, counts = np.unique(y, return_counts=True)
+    labels = classes.tolist()
+    alone = [label for label, count in zip(labels, counts) if count < 2]
+    if not alone:
+        return
+    if len(alone) == len(labels) > 2:
+        raise InputError(
+            f"Every scan has another label, {labels[0]!r}, {labels[1]!r} and so on: such a column "
+            "names scans, not their classes",
+            remedy=f"Give the column of the classes as {option('label')}",
+        )
+    others = {str(label): int(count) for label, count in zip(labels, counts) if count > 1}
+    alike = {name.casefold().strip(): name for name in others}
+    meant = alike.get(str(alone[0]).casefold().strip()) or next(
+        iter(get_close_matches(str(alone[0]), others, n=1)), None
+    )
+    twin = "" if meant is None else f"It may have been meant as {meant!r}. "
+    raise InputError(
+        f"{alone[0]!r} is the label of 1 of {len(y)} scans, which cannot both train and test",
+        got=", ".join(f"{name!r}: {count}" for name, count in others.items()) or None,
+        remedy=f"{twin}{remedy}",
+    )
 
 
 def known_codes(y: Any, classes: NDArray) -> NDArray[np.intp]:

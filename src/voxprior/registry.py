@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, nearest, option
 
 ENTRY_POINTS = "voxprior.families"
 
@@ -93,7 +93,7 @@ class Model:
         unknown = [] if open_ended else sorted(set(parameters) - set(accepted))
         if unknown:
             raise InputError(
-                f"{self.label} has no parameter {', '.join(unknown)}",
+                f"{self.label} has no parameter {_with_nearest(unknown, accepted)}",
                 expected=f"some of {', '.join(accepted)}",
             )
         if space is not None and "space" in accepted:
@@ -216,10 +216,16 @@ def model(name: str) -> Model:
         families = [n for n, one in known.items() if one.role != "baseline"]
         baselines = [n for n, one in known.items() if one.role == "baseline"]
         raise InputError(
-            f"There is no model '{name}'",
+            f"There is no model '{name}'{nearest(name, known)}",
             expected=f"one of {', '.join(families)}, or a baseline, {', '.join(baselines)}",
         )
     return known[name]
+
+
+def _with_nearest(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Name what is unknown, each with the known name that is most like it."""
+    names = list(known)
+    return ", ".join(f"{name}{nearest(name, names)}" for name in unknown)
 
 
 def model_of(estimator: Any) -> Model | None:

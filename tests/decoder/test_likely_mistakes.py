@@ -1,6 +1,7 @@
 """Mistakes that are easily made are told in words, not by an error from deep inside."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from voxprior import Decoder
 from voxprior.errors import InputError
-from voxprior.images import Dataset
+from voxprior.images import Dataset, load_maps
 from voxprior.labels import check_two_classes
 from voxprior.simulate import blobs
 from voxprior.space import VoxelSpace
@@ -51,6 +52,28 @@ def test_one_name_stands_for_a_list_of_one(scans):
     assert list(decoder.compare(data, models="logistic", repeats=0).results) == ["gp", "logistic"]
     with pytest.raises(InputError, match="No finding is called scale"):
         decoder.evaluate(data, allow="scale")
+
+
+def test_arrays_are_not_images(scans):
+    with pytest.raises(InputError, match=r"not an array of numbers.*cross_validate\(model, X, y\)"):
+        Decoder("gp").fit(np.zeros((4, 10)), [0, 1, 0, 1])
+
+
+def test_a_report_needs_a_result(scans):
+    images, y, _, mask = scans
+    decoder = Decoder("naive-bayes", mask=mask).fit(images, y)
+    with pytest.raises(InputError, match=r"Expected a Result, got none.*decoder\.evaluate"):
+        decoder.generate_report()
+
+
+@pytest.mark.parametrize("kind", [str, Path], ids=["text", "path"])
+def test_a_dataset_of_the_same_mask_is_no_conflict(scans, mask_file, kind):
+    images, y, groups, _ = scans
+    data = load_maps(images, y, groups=groups, mask=mask_file)
+    decoder = Decoder("naive-bayes", mask=kind(mask_file))
+    assert decoder.read(data).n_samples == len(y)
+    with pytest.raises(InputError, match="already read, so smoothing_fwhm would have no effect"):
+        Decoder(mask=kind(mask_file), smoothing_fwhm=4).read(data)
 
 
 def test_the_same_path_is_the_same_mask(scans, mask_file):

@@ -147,6 +147,10 @@ def _options(group: Any) -> list[Parameter]:
     ]
 
 
+# What is written behind a flag by those who take it for an option with a value.
+TRUTHS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+
+
 class ManyValues(typer.core.TyperCommand):
     """A command whose repeatable options take all words up to the next option.
 
@@ -154,8 +158,20 @@ class ManyValues(typer.core.TyperCommand):
     be an argument.
     """
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters; a flag takes no value, so its help shows none."""
+        found = super().get_params(ctx)
+        for parameter in found:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return found
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Write ``--name a b`` as ``--name a --name b``, then parse."""
+        flags = {n for p in self.params if getattr(p, "is_flag", False) for n in p.opts}
+        for flag, value in zip(args, args[1:]):
+            if flag in flags and value.lower() in TRUTHS and not os.path.exists(value):
+                raise typer.BadParameter(f"{flag} takes no value: leave '{value}' out.")
         if args and not args[0].startswith("-"):
             repeatable = {
                 name for p in self.params if getattr(p, "multiple", False) for name in p.opts

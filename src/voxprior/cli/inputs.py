@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from voxprior.cli.arguments import files, names
 from voxprior.cli.options import Preparation, Scans, Trials
 from voxprior.cli.terminal import say
+from voxprior.errors import nearest_file
 
 if TYPE_CHECKING:
     from voxprior.images import Dataset
@@ -200,7 +201,7 @@ def _tables(values: list[str]) -> list[str]:
     found = files(values)
     for name in found:
         if not Path(name).is_file():
-            raise FileNotFoundError(f"{name}: no such file.")
+            raise FileNotFoundError(f"{name}: no such file{nearest_file(Path(name))}.")
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from voxprior.cli.options import Workers
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, nearest, option
 
 ALL = "all"
 
@@ -50,7 +50,8 @@ def reproduce(
         return
     if paper not in (*papers, ALL):
         raise InputError(
-            f"There is no paper '{paper}'", expected=f"one of {', '.join(papers)}, or {ALL}"
+            f"There is no paper '{paper}'{nearest(paper, papers)}",
+            expected=f"one of {', '.join(papers)}, or {ALL}",
         )
     if data is not None and not data.is_dir():
         raise InputError(

@@ -28,6 +28,7 @@ from voxprior.decoder.mapping import Mapped, map_data
 from voxprior.decoder.one_class import ClassSpread
 from voxprior.decoder.preparation import image_space, name_of, prepared
 from voxprior.decoder.rows import NewRows, new_rows, warn_of_alike
+from voxprior.errors import InputTypeError
 from voxprior.images import Dataset, ImageSpace
 from voxprior.mapping import MapTest
 from voxprior.report import Report, make_report, model_maps
@@ -394,7 +395,11 @@ class Decoder(LocalMaps):
         return decode(self, known, **asked)
 
     def generate_report(
-        self, result: Result, title: str = "Decoding report", data: Dataset | None = None, **parts
+        self,
+        result: Result | None = None,
+        title: str = "Decoding report",
+        data: Dataset | None = None,
+        **parts,
     ) -> Report:
         """Make the page of a Result, with the maps and pictures of the fitted decoder.
 
@@ -411,6 +416,13 @@ class Decoder(LocalMaps):
             Further parts, see `voxprior.report.summarize`.
         """
         check_is_fitted(self)
+        if not isinstance(result, Result):
+            raise InputTypeError(
+                "A report shows what a test found",
+                expected="a Result",
+                got="none" if result is None else type(result).__name__,
+                remedy="Give decoder.evaluate(images, y), or take decoder.decode(images, y)",
+            )
         training = None
         if data is not None:
             training = (self._rows(data).X, data.y)

@@ -6,6 +6,7 @@ curves and comparisons, from Python and from the command line.
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -108,6 +109,15 @@ def image_space(path: Any, state: dict[str, Any]) -> ImageSpace:
 
 def same_setting(setting: Any, used: Any) -> bool:
     """Whether two settings are one; images and meshes are not compared value by value."""
-    if isinstance(setting, str | PurePath | bool | int | float):
+    if isinstance(setting, str | PurePath) and isinstance(used, str | PurePath):
+        return str(setting) == str(used) or _is_one_file(setting, used)
+    if isinstance(setting, bool | int | float):
         return type(setting) is type(used) and setting == used
     return setting is used
+
+
+def _is_one_file(one: str | PurePath, other: str | PurePath) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # a word, such as "epi"
+        return False

@@ -86,7 +86,7 @@ class ImageReader(BaseEstimator):
         return data
 
     def _refuse_reading_settings(self, data: Dataset) -> None:
-        used = data.settings or type(self)().get_params(deep=False)
+        used = type(self)().get_params(deep=False) | (data.settings or {})
         set_here = [name for name in READING if not same_setting(getattr(self, name), used[name])]
         if set_here:
             raise InputError(

@@ -126,7 +126,7 @@ def load_maps(
         else:
             X, findings = images.read_new(found.maps.sources, groups=found.groups)
             read = ReadMaps(images, X, tuple(findings), ())
-    if not read.images.by_run and len(read.X) > 1:
+    if images is None and not read.images.by_run and len(read.X) > 1:
         warn_constant_voxels(read.X, f"{len(read.X)} maps, {found.names[0]} the first")
     return Dataset(
         X=read.X,
@@ -141,6 +141,7 @@ def load_maps(
         notes=(*read.images.notes, *found.said),
         findings=(*read.findings, *mask_findings(read.images.space)),
         looked=("mask-size",),
+        settings=dict(settings),
         decisions=(*found.decided, *read.decisions),
         columns=found.maps.beside_label(),
     )

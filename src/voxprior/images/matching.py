@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from voxprior.errors import InputError, option
 from voxprior.images.sources import stem
 from voxprior.labels import refuse_alike
 
-__all__ = ["check_entities", "find_column", "match_rows", "nearest", "volume_rows"]
+__all__ = ["check_entities", "find_column", "match_rows", "volume_rows"]
 
 # Realigned, slice-timed, unwarped, modulated, warped, smoothed; a tissue; a contrast or its beta.
 SPM_PREFIX = re.compile(r"(?:[amrsuw]|c[1-6]|con_|beta_)+")
@@ -48,16 +47,6 @@ def find_column(frame: pd.DataFrame, name: str) -> str | None:
             remedy="Write the one that is meant as the table does",
         )
     return alike[0] if alike else None
-
-
-def nearest(name: str, others: Iterable[str]) -> str:
-    """Say which of the others is most like a name; nothing where none is.
-
-    >>> nearest("sub-1", ["sub-01", "sub-02"])
-    " (the nearest is 'sub-01')"
-    """
-    found = get_close_matches(name, list(others), n=1)
-    return f" (the nearest is {found[0]!r})" if found else ""
 
 
 def check_entities(image: str, table: Any) -> None:

@@ -30,7 +30,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from voxprior.blocks import BlockedScans, column_means
-from voxprior.errors import InputError, InputWarning, option
+from voxprior.errors import InputError, InputWarning, nearest, option
 from voxprior.images.rules import VOXELS_AT_ONCE, gain_rule, group_rule, scan_means
 from voxprior.labels import kind_of
 
@@ -51,7 +51,8 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a setting that is not one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(
-            f"{option(name, value)} is not a choice", expected=f"one of {', '.join(choices)}"
+            f"{option(name, value)} is not a choice{nearest(str(value), choices)}",
+            expected=f"one of {', '.join(choices)}",
         )
 
 

@@ -169,7 +169,7 @@ def load_runs(
         *data.findings,
         *mask_findings(images.space),
     )
-    return replace(data, findings=findings, looked=looked)
+    return replace(data, findings=findings, looked=looked, settings=dict(settings))
 
 
 def _check_choices(

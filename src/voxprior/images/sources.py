@@ -170,6 +170,12 @@ def find_sources(images: Any, mesh: Any = None) -> list[Source]:
     if is_surface(images) or (hasattr(images, "affine") and hasattr(images, "dataobj")):
         filename = None if is_surface(images) else images.get_filename()
         return [Source(filename or "image", images, mesh)]
+    if isinstance(images, np.ndarray):
+        raise InputTypeError(
+            "Images were expected, not an array of numbers",
+            got=f"an array of shape {images.shape}",
+            remedy="Give arrays to cross_validate(model, X, y), or a Dataset(X, y, space) here",
+        )
     raise InputTypeError(
         "Images of this type cannot be read",
         expected="a path, a glob pattern, a nibabel image, a SurfaceImage, a dict of hemispheres, "

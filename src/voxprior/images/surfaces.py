@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, nearest_file, option
 from voxprior.images import bounds, gifti, volumes
 from voxprior.images.findings import check_finite
 from voxprior.space import VoxelSpace
@@ -84,7 +84,7 @@ def read_surface(item: Any, mesh: Any, name: str) -> Any:
 
 def _gifti_data(path: Any) -> np.ndarray:
     if not os.path.exists(path):
-        raise FileNotFoundError(f"{path}: no such surface file.")
+        raise FileNotFoundError(f"{path}: no such surface file{nearest_file(Path(path))}.")
     try:
         return _surface_values(os.fspath(path))
     except InputError:

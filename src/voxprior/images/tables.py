@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, nearest, nearest_file, option
 from voxprior.images import bounds
 from voxprior.images.cells import as_text, cells_of, settled, typed
 from voxprior.images.findings import NAMED, volume_names
-from voxprior.images.matching import find_column, match_rows, nearest, volume_rows
+from voxprior.images.matching import find_column, match_rows, volume_rows
 from voxprior.images.sources import stem
 
 __all__ = ["Joined", "check_join", "join_table", "read_cells", "read_table", "repeated_subject"]
@@ -124,8 +124,9 @@ def read_cells(
     """
     path = Path(os.fspath(table))
     if not path.is_file():
-        there = "is a folder, not a" if path.is_dir() else "no such"
-        raise FileNotFoundError(f"{path}: {there} {what}.")
+        there = f"is a folder, not a {what}" if path.is_dir() else f"no such {what}"
+        near = "" if path.exists() else nearest_file(path)
+        raise FileNotFoundError(f"{path}: {there}{near}.")
     by = sep if sep != "" else "," if path.suffix.lower() == ".csv" else "\t"
     try:
         with bounds.opened(str(path)) as stream:

@@ -18,7 +18,7 @@ from xml.parsers.expat import ExpatError
 
 import numpy as np
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, nearest_file, option
 from voxprior.images import bounds
 from voxprior.images.findings import check_finite
 from voxprior.space import VoxelSpace
@@ -49,7 +49,7 @@ def load_volume(path: Path, name: str) -> Any:
 
     if not path.exists():
         raise FileNotFoundError(
-            f"{name}: no such image file. Check the path, or use a glob pattern."
+            f"{name}: no such image file{nearest_file(path)}. Check the path, or give a pattern."
         )
     if path.is_dir():
         raise IsADirectoryError(f"{name}: is a folder. Give its images, e.g. '{path}/*.nii.gz'.")

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from voxprior.blocks import BlockedScans
-from voxprior.errors import InputError, InputTypeError
+from voxprior.errors import InputError, InputTypeError, nearest_file
 from voxprior.modelfile import archive, schema
 from voxprior.modelfile.archive import HEADER, SCHEMA
 from voxprior.modelfile.objects import check_objects
@@ -163,7 +163,7 @@ def read(path: Path, trusted: Sequence[str] = ()) -> dict[str, Any]:
     if isinstance(trusted, str):
         raise InputTypeError("trusted is a list of names", got=f"the string {trusted!r}")
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such model file.")
+        raise FileNotFoundError(f"{path}: no such model file{nearest_file(path)}.")
     with naming(path):
         _check_memory(path.stat().st_size)
         data = path.read_bytes()  # once: what was checked is what is built

@@ -27,7 +27,7 @@ from voxprior.blocks import BlockedScans
 from voxprior.decision.base import offer_groups
 from voxprior.decision.held_out import MOST_FOLDS, groups_of_several, split_of_groups
 from voxprior.errors import InputError, InputTypeError, option
-from voxprior.labels import check_two_classes, refuse_unclear
+from voxprior.labels import check_two_classes, refuse_single_scans, refuse_unclear
 from voxprior.registry import split_words, splitter
 from voxprior.validation.audit import Audit, Finding, audit, heed
 from voxprior.validation.result import Result, plain
@@ -160,12 +160,8 @@ def default_split(estimator, y, groups):
         if len(y) < 2:
             raise InputError("A single scan cannot both train and test", remedy="Add scans")
         return KFold(min(MOST_FOLDS, len(y)), shuffle=True, random_state=0)
+    refuse_single_scans(y, remedy=f"Add scans of it, or leave the class out; {UNTESTED}")
     smallest = int(np.unique(y, return_counts=True)[1].min())
-    if smallest < 2:
-        raise InputError(
-            "A class has a single scan, which cannot both train and test",
-            remedy=f"Add scans of it, or leave the class out; {UNTESTED}",
-        )
     return StratifiedKFold(min(MOST_FOLDS, smallest), shuffle=True, random_state=0)
 
 

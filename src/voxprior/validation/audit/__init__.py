@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from voxprior.errors import InputError, option
+from voxprior.errors import InputError, nearest, option
 from voxprior.images.findings import scan_findings
 from voxprior.validation.audit.duplicates import duplicate_images, image_keys, near_duplicate
 from voxprior.validation.audit.estimators import groups_ignored, own_prior
@@ -243,7 +243,7 @@ def _check_names(allow, findings, names: Sequence[str], n: int) -> None:
     unknown = sorted({*allow, *(name for name, _ in findings)} - set(SEVERITY))
     if unknown:
         raise InputError(
-            f"No finding is called {', '.join(unknown)}",
+            f"No finding is called {', '.join(f'{n}{nearest(n, SEVERITY)}' for n in unknown)}",
             expected=f"some of {', '.join(sorted(SEVERITY))}",
             remedy=f"Check {option('allow')}",
         )
