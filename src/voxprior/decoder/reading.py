@@ -86,8 +86,14 @@ class ImageReader(BaseEstimator):
         return data
 
     def _refuse_reading_settings(self, data: Dataset) -> None:
-        used = type(self)().get_params(deep=False) | (data.settings or {})
-        set_here = [name for name in READING if not same_setting(getattr(self, name), used[name])]
+        default = type(self)().get_params(deep=False)
+        used = default | (data.settings or {})
+        set_here = [
+            name
+            for name in READING
+            if not same_setting(getattr(self, name), default[name])
+            and not same_setting(getattr(self, name), used[name])
+        ]
         if set_here:
             raise InputError(
                 f"A Dataset is already read, so {', '.join(set_here)} would have no effect",
