@@ -46,7 +46,7 @@ def test_the_table_shows_labels_as_they_are(run, study, tmp_path, bare_report):
     relabel(tmp_path / "participants.tsv", labels)
     result = run("decode", *study, "--model", "naive-bayes", "--out", tmp_path / "[b]out")
     assert result.exit_code == 0, result.output
-    assert r"naive-bayes: [/] against [red]:brain:\x1b[31m" in result.output
+    assert r"[/] against [red]:brain:\x1b[31m" in result.output
     assert "[b]out/report.html" in result.output.replace("\n", "")
     assert "\x1b[31m" not in result.output
 

@@ -42,7 +42,7 @@ def options(study):
 def test_others_teach_and_the_subject_itself_is_left_out(study, run_json, run):
     asked = ["--curve", "--no-stock"]
     found = run_json("decode", *options(study), *asked, "--out", study / "out")
-    assert found["title"].startswith("logistic with a prior from 3 others")
+    assert found["setting"].endswith("Model: logistic with a prior from 3 others.")
     assert found["scores"]["accuracy"]["value"] >= 0.75
     page = (study / "out" / "report.html").read_text("utf-8")
     assert "from 3 others" in page

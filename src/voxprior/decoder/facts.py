@@ -82,4 +82,7 @@ def setting(estimator: Any, data: Dataset, result: Result) -> str:
     said.append(str(result.settings.get("split", "given folds")))
     if data.covariates is not None:
         said.append(f"{', '.join(data.covariates.columns)} regressed out")
-    return f"{'; '.join(said)}. Model: {name_of(estimator, data.y)}."
+    prior = getattr(estimator, "prior", None)  # learned from other subjects
+    taught = "" if prior is None else f" with a prior from {len(prior.subjects)} others"
+    model = name_of(estimator if prior is None else estimator.base, data.y)
+    return f"{'; '.join(said)}. Model: {model}{taught}."
