@@ -82,3 +82,11 @@ def test_what_is_not_a_regular_file_is_not_opened(tmp_path):
             read_json(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="not a regular file"):
         read_toml(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["a." * 100_000 + "b = 1", "[" + "a." * 20_000 + "b]"])
+def test_keys_of_many_dots_are_refused_before_they_are_parsed(tmp_path, text):
+    path = tmp_path / "model.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"cannot be read as TOML.*(dots|kB)"):
+        read_toml(path)

@@ -18,6 +18,8 @@ __all__ = ["read_json", "read_toml"]
 # More than sidecars with the fields of every volume have; parsed they are fifty times as large.
 MOST_BYTES = 2**23
 DEEPEST = 50  # sidecars of scanners have a few levels
+# The parser of TOML takes the square of the dots of a key, in time and in memory.
+MOST_BYTES_OF_TOML, MOST_DOTS = 2**16, 1000
 
 
 def read_json(path: str | Path, what: str = "JSON file", most_bytes: int = MOST_BYTES) -> Any:
@@ -46,9 +48,15 @@ def read_json(path: str | Path, what: str = "JSON file", most_bytes: int = MOST_
 
 def read_toml(path: str | Path, what: str = "TOML file") -> dict[str, Any]:
     """Read a TOML file as `read_json` reads JSON; TOML itself allows no key twice."""
+    return _read(Path(path), what, "TOML", _parse_toml, MOST_BYTES_OF_TOML)
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
     import tomllib
 
-    return _read(Path(path), what, "TOML", tomllib.loads, MOST_BYTES)
+    if any(line.count(".") > MOST_DOTS for line in text.splitlines()):
+        raise ValueError(f"a line of it has more than {MOST_DOTS} dots")
+    return tomllib.loads(text)
 
 
 def _parse_json(text: str) -> Any:
@@ -83,7 +91,12 @@ def _read(path: Path, what: str, form: str, parse: Callable[[str], Any], most_by
     too_deep = f"it is nested more than {DEEPEST} deep"
     try:
         if len(content) > most_bytes:
-            raise ValueError(f"it has more than {most_bytes // 2**20} MB")
+            most = (
+                f"{most_bytes / 2**20:.3g} MB"
+                if most_bytes >= 2**20
+                else f"{most_bytes // 2**10} kB"
+            )
+            raise ValueError(f"it has more than {most}")
         found = parse(content.decode("utf-8-sig"))
         if not _is_shallow(found):
             raise ValueError(too_deep)
