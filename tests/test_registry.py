@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import voxprior
 from voxprior import registry
+from voxprior.errors import InputError, refuses_input
 from voxprior.registry import check_kind, kind_of, model, model_of, models, split_words, splitter
 from voxprior.validation import Bootstrap, FewShotSplit, MonteCarloLeaveOnePerClassOut
 
@@ -292,3 +293,11 @@ def _maps(folder):
     table = folder / "labels.tsv"
     table.write_text("\n".join(rows) + "\n")
     return [*images, "--labels", table, "--label", "group"]
+
+
+@pytest.mark.parametrize("name", ["self", "cls", "__class__", ""])
+def test_no_name_of_a_parameter_is_a_fault_of_the_program(name):
+    for one in registry.models().values():
+        with pytest.raises(InputError) as caught:
+            one.make(**{name: 1})
+        assert refuses_input(caught.value)

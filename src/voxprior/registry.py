@@ -77,7 +77,7 @@ class Model:
         """Names of the parameters that `make` takes."""
         return list(signature(self.estimator).parameters)
 
-    def make(self, space: Any = None, **parameters: Any) -> Any:
+    def make(self, /, space: Any = None, **parameters: Any) -> Any:
         """Build the estimator; `space` goes to one that knows where voxels are.
 
         Wrong names and values are refused here, before any data are read.
@@ -89,8 +89,8 @@ class Model:
         FeatureSharingNB(means='none')
         """
         accepted = signature(self.estimator).parameters
-        open_ended = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
-        unknown = [] if open_ended else sorted(set(parameters) - set(accepted))
+        hands_on = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
+        unknown = [] if hands_on else sorted(set(parameters) - set(accepted))
         if unknown:
             raise InputError(
                 f"{self.label} has no parameter {_with_nearest(unknown, accepted)}",
@@ -98,7 +98,10 @@ class Model:
             )
         if space is not None and "space" in accepted:
             parameters["space"] = space
-        built = self.estimator(**{**self.settings, **parameters})
+        try:
+            built = self.estimator(**{**self.settings, **parameters})
+        except TypeError as error:  # of a recipe, which hands parameters on
+            raise InputError(f"{self.label} takes no such parameters", got=f"{error}") from error
         for part in [built, *built.get_params(deep=True).values()]:
             if hasattr(part, "_parameter_constraints") and not isinstance(part, type):
                 part._validate_params()
