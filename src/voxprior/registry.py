@@ -89,9 +89,8 @@ class Model:
         FeatureSharingNB(means='none')
         """
         accepted = signature(self.estimator).parameters
-        hands_on = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
-        unknown = [] if hands_on else sorted(set(parameters) - set(accepted))
-        if unknown:
+        unknown = sorted(set(parameters) - set(accepted))
+        if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
             raise InputError(
                 f"{self.label} has no parameter {_with_nearest(unknown, accepted)}",
                 expected=f"some of {', '.join(accepted)}",
