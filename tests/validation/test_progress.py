@@ -5,6 +5,7 @@ from types import ModuleType
 
 import pytest
 
+from voxprior.errors import InputWarning
 from voxprior.validation import progress
 from voxprior.validation.progress import NotebookBar, progress_bar
 
@@ -88,3 +89,24 @@ def test_a_terminal_tells_the_time_left_after_one_step(monkeypatch, seconds):
             clock[0] += seconds
             advance()
             assert bars[0].tasks[0].time_remaining == (10 - done) * seconds
+
+
+@pytest.mark.parametrize("show", [True, False])
+def test_long_work_that_nobody_sees_is_announced_once(monkeypatch, show, recwarn):
+    now = iter([0.0, 9.0, 18.0, 27.0])
+    clock = ModuleType("time")
+    clock.monotonic = lambda: next(now)
+    monkeypatch.setattr(progress, "time", clock)
+    with progress_bar(show, "folds", 20) as advance:
+        with pytest.warns(
+            InputWarning, match=r"^1 of 20 folds took 9 s: about 3 minutes are left\.$"
+        ):
+            advance()
+        advance()
+    assert list(recwarn) == []
+
+
+def test_short_work_is_silent(recwarn):
+    with progress_bar(False, "folds", 20) as advance:
+        advance()
+    assert list(recwarn) == []

@@ -455,7 +455,7 @@ class TestBadInput:
             cross_validate(LogisticRegression(), data[0], data[1][:-1])
 
     def test_single_scan_of_a_class(self, data):
-        with pytest.raises(ValueError, match=r"single scan.*Decoder\.fit in Python"):
+        with pytest.raises(ValueError, match=r"label of 1 of 13 scans.*Decoder\.fit in Python"):
             cross_validate(LogisticRegression(), data[0][:13], data[1][:13])
 
     def test_single_group(self, data):

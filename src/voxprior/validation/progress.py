@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,10 +19,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from voxprior.errors import InputWarning
+
 __all__ = ["progress_bar"]
 
 # A notebook keeps up with as many updates in a second.
 UPDATES = 5
+# Seconds that somebody who sees no bar is told of.
+LONG = 60.0
 # How far back a terminal looks for the speed: some steps take minutes.
 SECONDS_OF_SPEED = 3600.0
 
@@ -29,10 +34,11 @@ SECONDS_OF_SPEED = 3600.0
 @contextmanager
 def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., None]]:
     """Show how much of some work is done, if wanted; call what it gives after each step of it."""
-    if not show:
-        yield lambda done=1: None
-        return
     console = Console(stderr=True)
+    speak_up = _silent_until_long(name, total)
+    if not show:
+        yield speak_up
+        return
     if console.is_jupyter:
         # rich's own bar needs ipywidgets, and leaves nothing in a notebook that is saved.
         with _in_notebook(NotebookBar(name, total)) as advance:
@@ -43,7 +49,30 @@ def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., No
     with Progress(*columns, console=console, speed_estimate_period=SECONDS_OF_SPEED) as bar:
         line = bar.add_task(name, total=total)
         bar.advance(line, 0)  # speed counts from here, so that the first step tells the time left
-        yield lambda done=1: bar.advance(line, done)
+
+        def advance(done: int = 1) -> None:
+            bar.advance(line, done)
+            if not console.is_terminal:  # a log has the bar when all is done
+                speak_up(done)
+
+        yield advance
+
+
+def _silent_until_long(name: str, total: int) -> Callable[..., None]:
+    """Count steps where no bar can be seen, and warn once where they are going to take long."""
+    began, counted = time.monotonic(), 0
+
+    def advance(done: int = 1) -> None:
+        nonlocal counted
+        first, counted = counted == 0, counted + done
+        taken = time.monotonic() - began
+        left = taken / counted * (total - counted)
+        if first and left > LONG:
+            words = f"{left:.0f} seconds" if left < 90 else f"{left / 60:.0f} minutes"
+            text = f"{counted} of {total} {name} took {taken:.0f} s: about {words} are left."
+            warnings.warn(InputWarning(text), stacklevel=3)
+
+    return advance
 
 
 @dataclass
