@@ -223,6 +223,24 @@ def test_audit_findings_stop_or_warn(refused, run, study, tmp_path, bare_report)
     assert result.exit_code == 0, result.output
 
 
+def test_the_audit_asks_only_for_what_the_user_may_know(run, study, maps, mask, bare_report):
+    found = maps.parent / "out" / "result.json"
+    fixed = ["decode", *study, "--mask", mask, "--model", "logistic", "--out", found.parent]
+    line = " ".join(run(*fixed).output.split())
+    assert "could not be checked" not in line
+    assert Result.from_json(found).checks[5].outcome == "not checked"
+    for path in maps.iterdir():
+        path.rename(maps / path.name.replace("sub-", "map"))
+    table = maps.parent / "participants.tsv"
+    frame = pd.read_csv(table, sep="\t")
+    files = frame.pop("participant_id").str.replace("sub-", "map") + "_map.nii.gz"
+    frame.assign(file=files).to_csv(table, sep="\t", index=False)
+    line = " ".join(run(*fixed).output.split())
+    told = "could not be checked: shared-group, group-offsets (no runs or subjects are given as"
+    assert told in line
+    assert "own-prior" not in line
+
+
 def test_an_allowed_finding_stops_no_permutation_test(refused, run, study, maps, bare_report):
     (maps / "sub-03_map.nii.gz").write_bytes((maps / "sub-01_map.nii.gz").read_bytes())
     fixed = ["decode", *study, "--model", "logistic", "--permutations", 5]

@@ -9,8 +9,8 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, Stratif
 from voxprior.validation import audit
 from voxprior.validation.audit import likeness
 from voxprior.validation.audit.duplicates import near_pairs
-from voxprior.validation.audit.likeness import Exchange, Pairs, entity_columns, exchange_p
-from voxprior.validation.audit.scans import AuditedScans
+from voxprior.validation.audit.likeness import Exchange, Pairs, exchange_p
+from voxprior.validation.audit.scans import AuditedScans, entity_columns
 
 LOGISTIC = LogisticRegression()
 RANDOM = StratifiedKFold(5, shuffle=True, random_state=0)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import KFold, LeaveOneGroupOut
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut
 from sklearn.svm import SVC
 
 from voxprior.validation import audit
@@ -174,6 +174,26 @@ class TestOutcomes:
         found = outcomes(X, age, None, KFold(4), Ridge())
         for name in ("class-missing", "leave-one-out", "labels-confounded", "groups-ignored"):
             assert found[name] == "not checked"
+
+    def test_only_what_the_user_may_know_is_asked_for(self, rng):
+        X = rng.normal(size=(36, 100))
+
+        def asked(estimator=LOGISTIC, groups=None, X=X, **known):
+            folds = list(KFold(4).split(X))
+            made = audit(estimator, X, Y, groups, folds, **known)
+            assert all(check.outcome == "not checked" for check in made.checks if check.askable)
+            return {check.name for check in made.checks if check.askable}
+
+        groups = {"shared-group", "group-offsets"}
+        table = {"labels-confounded", "column-straddles"}
+        assert asked() == groups | table
+        assert asked(columns={"site": Y}) == groups
+        assert asked(groups=np.arange(36)) == {"column-straddles"}
+        search = GridSearchCV(LOGISTIC, {"C": [1.0]}, cv=3)
+        assert asked(search) == groups | table | {"groups-ignored"}
+        assert "group-offsets" not in asked(X=X[:, :5])
+        people = [f"sub-{n:02d}_map.nii" for n in range(36)]
+        assert asked(search, names=people) == {"labels-confounded"}
 
     def test_few_scans(self, rng):
         y, X = np.array([0, 1, 1]), rng.normal(size=(3, 100))

@@ -169,6 +169,11 @@ def _show(found: dict[str, Any], page: Path) -> None:
 def _audit(checks: list[dict[str, str]]) -> str:
     """Say in a line what the audit could look for; findings were told, the report has reasons."""
     found = sum(check["outcome"] == "found" for check in checks)
-    left = [check["name"] for check in checks if check["outcome"] == "not checked"]
-    told = f"Audit: {len(checks) - len(left)} checks made, {found or 'nothing'} found"
-    return f"{told}; not checked: {', '.join(left)}." if left else f"{told}."
+    made = sum(check["outcome"] != "not checked" for check in checks)
+    told = f"Audit: {made} checks made, {found or 'nothing'} found"
+    asked: dict[str, list[str]] = {}
+    for check in checks:
+        if check["askable"]:
+            asked.setdefault(check["reason"], []).append(check["name"])
+    left = [f"{', '.join(names)} ({why})" for why, names in asked.items()]
+    return f"{told}; could not be checked: {'; '.join(left)}." if left else f"{told}."

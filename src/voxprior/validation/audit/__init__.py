@@ -234,7 +234,7 @@ def audit_predictions(result: Result, allow: Collection[str] = ()) -> Audit:
 
 def _checked(name: str, answer: Answer) -> Check:
     if isinstance(answer, NotChecked):
-        return Check(name, NOT_CHECKED, answer.reason)
+        return Check(name, NOT_CHECKED, *answer)
     return Check(name, FOUND if answer else NOT_FOUND)
 
 

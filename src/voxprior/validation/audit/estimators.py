@@ -8,18 +8,20 @@ from typing import Any
 from voxprior.validation.audit.finding import Answer, NotChecked
 from voxprior.validation.audit.scans import AuditedScans
 
+NO_SEARCH = NotChecked("no part of the estimator has folds of its own")
 # Splitters of scikit-learn that see groups.
 GROUP_SPLITTERS = ("Group", "LeavePGroups", "PredefinedSplit")
 
 
 def groups_ignored(scans: AuditedScans) -> Answer:
     """A part with folds of its own (parameter ``cv``) does not use the groups."""
-    if scans.groups is None:
-        return NotChecked("no runs or subjects are given as groups")
     parts = {"": scans.estimator, **scans.estimator.get_params(deep=True)}
+    searches = {name: part for name, part in parts.items() if _splits_itself(part)}
+    if scans.groups is None:
+        return scans.no_groups if searches else NO_SEARCH
     found = []
-    for name, part in parts.items():
-        if _splits_itself(part) and not _sees_groups(part):
+    for name, part in searches.items():
+        if not _sees_groups(part):
             where = f"'{name}'" if name else type(part).__name__
             found.append(
                 f"The search {where} splits by {part.cv!r}, which ignores the groups: scans of "

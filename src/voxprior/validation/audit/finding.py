@@ -72,6 +72,8 @@ class Check:
         What came out.
     reason : str
         Why it could not be checked; empty where it was.
+    askable : bool
+        Whether it could be, with something that the user may know: groups, or a table.
 
     Examples
     --------
@@ -83,20 +85,22 @@ class Check:
     name: str
     outcome: str
     reason: str = ""
+    askable: bool = False
 
     def __str__(self) -> str:
         because = f", because {self.reason}" if self.reason else ""
         return f"{self.name}: {self.outcome}{because}"
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the check as a plain dictionary."""
         return asdict(self)
 
 
 class NotChecked(NamedTuple):
-    """Answer of a check that could not be made."""
+    """Answer of a check that could not be made; `askable` where the user may know what it lacks."""
 
     reason: str
+    askable: bool = False
 
 
 Answer = list[str] | NotChecked

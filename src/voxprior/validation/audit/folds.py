@@ -27,7 +27,7 @@ RARE, FAR_FROM_EVEN = 0.1, 0.5
 def shared_group(scans: AuditedScans) -> Answer:
     """A run or subject is in training and in test of one fold."""
     if scans.groups is None:
-        return NotChecked("no runs or subjects are given as groups")
+        return scans.no_groups
     if not scans.folds:
         return NO_FOLDS
     groups = scans.groups

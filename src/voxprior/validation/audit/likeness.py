@@ -57,7 +57,6 @@ MOST_PAIRS = 20_000
 FEW_VALUES = 5
 UNIT = re.compile(r"^(sub|subj|subject|participant|patient|person|ses|session|visit|run|block)"
                   r"([_ -]?(id|no|nr|number|code|label))?$", re.IGNORECASE)  # fmt: skip
-ENTITY = r"(?:^|[/\\_]){}-([A-Za-z0-9]+)"
 
 
 class Pairs(NamedTuple):
@@ -130,8 +129,7 @@ def serial_neighbors(scans: AuditedScans) -> Answer:
     rows = comparable_rows(scans)
     if isinstance(rows, NotChecked):
         return rows
-    subjects = entity_columns(scans.names).get("sub-", ())
-    if len(set(subjects)) == len(rows):
+    if scans.each_of_another_subject:
         return NotChecked("every scan is of another subject, so that their order is no time")
     first = np.arange(len(rows) - 1)
     if scans.group_codes is not None:
@@ -170,9 +168,9 @@ def column_straddles(scans: AuditedScans) -> Answer:
     """Scans with one level of a column are alike, and folds divide them."""
     if not scans.folds:
         return NO_FOLDS
-    columns = {**entity_columns(scans.names), **scans.columns}
+    columns = {**scans.entities, **scans.columns}
     if not columns:
-        return NotChecked("no table is given, and file names have no sub-, ses- or run-")
+        return NotChecked("no table is given, and file names have no sub-, ses- or run-", True)
     rows = comparable_rows(scans)
     if isinstance(rows, NotChecked):
         return rows
@@ -196,21 +194,6 @@ def column_straddles(scans: AuditedScans) -> Answer:
         f"ones. Keep them together, {option('groups', next(iter(found)))}, or allow it if that is "
         "what you ask."
     ]
-
-
-def entity_columns(names) -> dict[str, np.ndarray]:
-    """Subjects, sessions and runs as far as file names tell them, for all scans.
-
-    >>> entity_columns(["sub-1_run-1.nii", "sub-1_run-2.nii"])["run-"].tolist()
-    ['1 1', '1 2']
-    """
-    columns, before = {}, [""] * len(names)
-    for key in ("sub", "ses", "run"):
-        told = [re.findall(ENTITY.format(key), name) for name in names]
-        if told and all(told):
-            before = [f"{b} {t[-1]}".strip() for b, t in zip(before, told)]
-            columns[f"{key}-"] = np.array(before)
-    return columns
 
 
 def level_codes(name: str, values, scans: AuditedScans) -> np.ndarray | None:

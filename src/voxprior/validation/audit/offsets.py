@@ -21,13 +21,13 @@ WORTH_READING = 0.8 * RATIO
 
 def group_offsets(scans: AuditedScans) -> Answer:
     """Groups hold the labels alike, and differ more than scans within them."""
-    if scans.groups is None:
-        return NotChecked("no runs or subjects are given as groups")
     voxels, few = scans.voxels, scans.sampled
     if isinstance(voxels, NotChecked):
         return voxels
     if isinstance(few, NotChecked):
         return few
+    if scans.groups is None:
+        return scans.no_groups
     n_groups = len(np.unique(scans.groups))
     if not 1 < n_groups < len(scans.y):
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,9 @@ VOXELS_LOOKED_AT = 2000
 # Splits into more folds are judged by this many, evenly spaced.
 FOLDS_LOOKED_AT = 200
 FEW_VOXELS = NotChecked(f"fewer than {FEWEST_VOXELS} numbers per scan are not an image")
+
+# Of file names as BIDS has them.
+ENTITY = r"(?:^|[/\\_]){}-([A-Za-z0-9]+)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,23 @@ class AuditedScans:
     def group_codes(self) -> np.ndarray | None:
         """Group of each scan as a number."""
         return None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+
+    @cached_property
+    def entities(self) -> dict[str, np.ndarray]:
+        """Subject, session and run of each scan, as far as file names tell them."""
+        return entity_columns(self.names)
+
+    @property
+    def each_of_another_subject(self) -> bool:
+        """Whether file names say that no subject has two scans."""
+        return len(set(self.entities.get("sub-", ()))) == len(self.y)
+
+    @property
+    def no_groups(self) -> NotChecked:
+        """Say that there are no groups, which the user may know unless there can be none."""
+        if self.each_of_another_subject:
+            return NotChecked("every scan is of another subject")
+        return NotChecked("no runs or subjects are given as groups", askable=True)
 
     @cached_property
     def matrix(self) -> np.ndarray | NotChecked:
@@ -114,3 +135,18 @@ class AuditedScans:
 def spaced_columns(matrix: np.ndarray, n: int) -> np.ndarray:
     """About n columns, evenly spaced, as float64."""
     return np.asarray(matrix[:, :: max(1, matrix.shape[1] // n)], dtype=float)
+
+
+def entity_columns(names) -> dict[str, np.ndarray]:
+    """Subjects, sessions and runs as far as file names tell them, for all scans.
+
+    >>> entity_columns(["sub-1_run-1.nii", "sub-1_run-2.nii"])["run-"].tolist()
+    ['1 1', '1 2']
+    """
+    columns, before = {}, [""] * len(names)
+    for key in ("sub", "ses", "run"):
+        told = [re.findall(ENTITY.format(key), name) for name in names]
+        if told and all(told):
+            before = [f"{b} {t[-1]}".strip() for b, t in zip(before, told)]
+            columns[f"{key}-"] = np.array(before)
+    return columns

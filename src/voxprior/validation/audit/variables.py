@@ -60,7 +60,9 @@ def labels_confounded(scans: AuditedScans) -> Answer:
     by_groups = scans.groups is not None and scans.classifying
     known = _tested(scans)
     if not by_groups and not known:
-        return NotChecked("no groups of classes, no covariates and no table are given")
+        return NotChecked(
+            "no groups of classes, no covariates and no table are given", askable=True
+        )
     found = _confounded_groups(scans.y, scans.groups) if by_groups else []
     crossed = by_groups and not _mostly_of_one_class(_counts(scans.y, scans.groups))
     level = LEVEL - GROUPS_LEVEL if crossed else LEVEL
