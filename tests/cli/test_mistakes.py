@@ -1,6 +1,11 @@
 """Mistakes of a first hour: each is refused in one line that says what was meant."""
 
+import zipfile
+
+import pandas as pd
 import pytest
+
+from voxprior.images import join_table
 
 
 @pytest.mark.parametrize(
@@ -67,3 +72,32 @@ def test_two_maps_to_predict_are_not_held_against_each_other(run, study, maps, t
     result = run("predict", out / "model.skops", *same)
     assert result.exit_code == 0
     assert "constant" not in result.output
+
+
+@pytest.mark.parametrize("label", ["trial_type", "group"])
+@pytest.mark.parametrize("images", ["maps", "runs"])
+@pytest.mark.parametrize("command", ["decode", "map", "compare"])
+def test_events_in_place_of_labels(refused, request, tmp_path, command, images, label):
+    folder = request.getfixturevalue(images)
+    events = tmp_path / "events.tsv"
+    events.write_text("onset\tduration\ttrial_type\n1\t2\tface\n4\t2\thouse\n")
+    files = sorted(folder.glob("*.nii.gz"))[:2]
+    line = refused(command, *files, "--labels", events, "--label", label, "--out", tmp_path / "o")
+    assert "is an events table" in line
+    assert "Give it as --events, one per 4-D run" in line
+
+
+def test_a_table_of_trials_with_a_row_per_volume_is_read(maps):
+    table = pd.DataFrame({"onset": [0, 9], "duration": 2, "trial_type": ["face", "house"]})
+    files = [maps / "sub-01_map.nii.gz"]
+    joined = join_table(files, table, label="trial_type", volumes=[2])
+    assert joined.y.tolist() == ["face", "house"]
+
+
+def test_a_workbook_in_place_of_labels(refused, study, tmp_path):
+    book = tmp_path / "participants.tsv.xlsx"
+    with zipfile.ZipFile(book, "w") as archive:
+        archive.writestr("xl/workbook.xml", "")
+    given = [book if str(one).endswith(".tsv") else one for one in study]
+    line = refused("decode", *given, "--out", tmp_path / "out")
+    assert "is an Excel workbook, not a table. Save it as text" in line

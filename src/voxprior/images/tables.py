@@ -17,6 +17,7 @@ from voxprior.errors import InputError, nearest, nearest_file, option
 from voxprior.images import bounds
 from voxprior.images.cells import as_text, cells_of, settled, typed
 from voxprior.images.findings import NAMED, volume_names
+from voxprior.images.formats import format_of
 from voxprior.images.matching import find_column, match_rows, volume_rows
 from voxprior.images.sources import stem
 
@@ -131,10 +132,14 @@ def read_cells(
     try:
         with bounds.opened(str(path)) as stream:
             content = stream.read(TABLE_BYTES + 1)
-        _check_text(content)
-        return cells_of(content.decode("utf-8-sig"), by, names)
+        found = format_of(content)
+        if found is None:
+            _check_text(content)
+            return cells_of(content.decode("utf-8-sig"), by, names)
     except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read as a {what} ({error})") from error
+
+    raise InputError(f"{path}: is {found[0]}, not a {what}", remedy=found[1])
 
 
 def _check_text(content: bytes) -> None:
@@ -199,6 +204,8 @@ def join_table(
     check_join(label, covariates, unmatched)
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
     frame = _typed_table(table, key, groups)
+    if key is None and (volumes is None or len(frame) != sum(volumes)):
+        _refuse_events(frame, name)
     measured = [*([] if label is None else [label]), *covariates]
     columns = _columns(frame, measured + ([] if groups is None else [groups]), name)
     for asked in measured:
@@ -234,6 +241,16 @@ def join_table(
         chosen,
         tuple(problems),
     )
+
+
+def _refuse_events(frame: pd.DataFrame, name: str) -> None:
+    """Refuse a table with a row per event, which belongs to a run and not to images."""
+    names = {str(column).strip().casefold() for column in frame}
+    if {"onset", "duration"} <= names and not names & {*FILE_KEYS, *SUBJECT_KEYS}:
+        raise InputError(
+            f"{name}: is an events table, with a row per event and none per image",
+            remedy=f"Give it as {option('events')}, one per 4-D run",
+        )
 
 
 def repeated_subject(
