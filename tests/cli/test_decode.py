@@ -34,7 +34,10 @@ def test_maps_and_a_table(run_json, study, mask, tmp_path):
     image = nibabel.load(out / "maps" / "weights.nii.gz")
     assert np.array_equal(image.get_fdata() != 0, nibabel.load(mask).get_fdata() > 0)
     assert Decoder.load(out / "model.skops").classes_.tolist() == ["ill", "well"]
-    assert "ill against well" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "ill against well" in page
+    ages = pd.read_csv(study[2], sep="\t")["age"]
+    assert f"<td>{ages.mean():.1f} ({ages.std():.1f})</td>" in page
 
 
 def test_numbers_with_all_defaults(run_json, study, mask, tmp_path):

@@ -26,7 +26,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from voxprior.blocks import TooLargeError
 from voxprior.decoder.comparison import decimals, summary_of
 from voxprior.decoder.experiment import Experiment, whole
-from voxprior.decoder.facts import choices, facts, setting, subject
+from voxprior.decoder.facts import choices, facts, sample, setting, subject
 from voxprior.decoder.others import curve_decoders
 from voxprior.decoder.reading import atlas_of
 from voxprior.decoder.stock import StockTest, stock_results, stock_tables
@@ -272,6 +272,7 @@ def decode(
         parts["decisions"] = choices(data, known.cv, result)
         parts |= {"verdict": found, "setting": setting(decoder.estimator, data, result)}
         parts["others"] = tested.results | others
+        parts["sample"] = sample(data, result)
         parts["where"] = None if mapped is None else mapped.where
         report = decoder.generate_report(result, title, data, **parts)
     parts_done = (relabelled, mapped, report, title, clock, learning)

@@ -10,7 +10,10 @@ from voxprior.blocks import column_means
 from voxprior.decoder.preparation import name_of
 from voxprior.images import Dataset
 from voxprior.registry import kind_of
+from voxprior.report.sample import sample_tables
 from voxprior.validation import Result
+from voxprior.validation.audit.scans import AuditedScans
+from voxprior.validation.audit.variables import tested_columns
 
 
 def choices(data: Dataset, cv: Any, result: Result) -> list[str]:
@@ -53,6 +56,18 @@ def facts(data: Dataset) -> dict[str, dict[str, Any]]:
             "decided from the scans": " ".join(data.decisions) or None,
         },
     }
+
+
+def sample(data: Dataset, result: Result) -> list[dict[str, Any]]:
+    """Tables of who was scanned, from all columns that were handed over."""
+    known = AuditedScans(None, data.X, data.y, data.groups, (), *_columns(data), data.names)
+    asked = () if data.covariates is None else tuple(data.covariates.columns)
+    return sample_tables(result, data.y, data.groups, tested_columns(known), asked)
+
+
+def _columns(data: Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
+    known = data.known()
+    return known["variables"] or {}, known["columns"] or {}
 
 
 def _unit(trials: dict[str, Any]) -> str:

@@ -52,6 +52,7 @@ def summarize(
     setting: str = "",
     standing: Mapping[str, Any] | None = None,
     caution: str = "",
+    sample: Sequence[Mapping[str, Any]] = (),
     where: Mapping[str, Any] | None = None,
     decisions: Sequence[str] = (),
     positive: str | None = None,
@@ -93,6 +94,8 @@ def summarize(
         The first figure, as `pictures`.
     caution : str
         What to keep in mind when reading the scores, in a sentence below them.
+    sample : sequence of dict
+        Tables of who was scanned, and of scores by parts of them, as `beside`.
     where : dict, optional
         Where classes differ, see `voxprior.report.where.where_summary`.
     decisions : sequence of str
@@ -124,6 +127,7 @@ def summarize(
         "main_scores": main_scores(result.score_names),
         "decisions": list(decisions),
         "beside": list(beside),
+        "sample": list(sample),
         "learning": None if learning is None else learning_sentence(learning),
         "audit": findings,
         "checks": [check.to_dict() for check in result.checks],

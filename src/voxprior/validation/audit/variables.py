@@ -58,7 +58,7 @@ class Followed(NamedTuple):
 def labels_confounded(scans: AuditedScans) -> Answer:
     """The target goes along with the groups, a covariate or a column of the table."""
     by_groups = scans.groups is not None and scans.classifying
-    known = _tested(scans)
+    known = tested_columns(scans)
     if not by_groups and not known:
         return NotChecked(
             "no groups of classes, no covariates and no table are given", askable=True
@@ -71,7 +71,7 @@ def labels_confounded(scans: AuditedScans) -> Answer:
                     for name, one in sorted(followed, key=lambda pair: pair[1].p)]  # fmt: skip
 
 
-def _tested(scans: AuditedScans) -> dict[str, pd.Series]:
+def tested_columns(scans: AuditedScans) -> dict[str, pd.Series]:
     """Covariates, and columns that name no scan and are neither the groups nor the target."""
     found = {name: as_series(values) for name, values in scans.variables.items()}
     for name, values in scans.columns.items():
