@@ -251,15 +251,16 @@ def test_every_choice_is_told_with_its_number():
     x, y, _ = problem(16)
     model = AutoClassifier(SPACE, sharing=True).fit(x, y, np.repeat(np.arange(4), 4))
     told = " ".join(model.decisions_)
-    for word in ("3 views", "8 shrinkages", "Feature sharing", "nothing", "log-loss", "16 scans"):
+    for word in ("3 views", "8 shrinkages", "Feature sharing", "no class information", "log-loss"):
         assert word in told
+    assert "Effective sample size: 16" in told
     alone = AutoClassifier(sharing=True).fit(x[:2], y[:2])
     assert np.isnan(alone.left_out_log_loss_)
-    assert "expected beforehand" in alone.decisions_[-1]
+    assert "those of the prior" in alone.decisions_[-1]
     assert "too few scans would be left" in " ".join(alone.decisions_)
     assert "Feature sharing" not in " ".join(AutoClassifier().fit(x, y).decisions_)
     subjects = AutoClassifier().fit(x, np.repeat([0, 1], 8), np.repeat(np.arange(8), 2))
-    assert "count for 8 scans (not more" in subjects.decisions_[-1]
+    assert "Effective sample size: 8 (not more" in subjects.decisions_[-1]
 
 
 def test_left_out_log_loss_is_that_of_noise_on_noise():

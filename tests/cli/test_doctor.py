@@ -64,7 +64,7 @@ def test_a_sound_installation(run, tested, monkeypatch, tmp_path):
     assert result.exit_code == 0, result.output
     for told in (__version__, "numpy", "OMP_NUM_THREADS 3", "GB free", "holds haxby_vt"):
         assert told in result.output
-    assert "Every family gives the stored digits" in result.output
+    assert "Every family gives the stored result" in result.output
 
 
 def test_an_unsound_one(run, tested, monkeypatch):
@@ -74,11 +74,11 @@ def test_an_unsound_one(run, tested, monkeypatch):
     result = run("doctor")
     assert result.exit_code == 1
     words = " ".join(result.output.split())
-    assert "gp does not say what it should: other digits, off by 0.12." in words
-    assert "rvm does not say what it should: no module named x." in words
+    assert "gp does not give the stored result: it differs by 0.12." in words
+    assert "rvm does not give the stored result: no module named x." in words
     assert "Do not trust results of this installation" in words
     assert "VOXPRIOR_DATA names nowhere, which is not a folder" in words
-    assert "Memory: not told by the system" in words
+    assert "Memory: not reported by the system" in words
 
 
 def test_json(run_json, run, tested, monkeypatch):

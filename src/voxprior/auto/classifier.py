@@ -113,7 +113,7 @@ class AutoClassifier(VoxelClassifier):
     >>> model.predict_proba([[2, 1, 1, 1]]).round(3)
     array([[0.939, 0.061]])
     >>> print(model.decisions_[2])
-    That scans say nothing about the classes has 2 % of the weight (50 % beforehand).
+    The hypothesis "no class information" keeps 2 % of the weight (prior: 50 %).
     """
 
     _parameter_constraints: ClassVar[dict] = {

@@ -25,12 +25,14 @@ def _views(model: Any) -> str:
 
 def _units(model: Any, scans: ScanKernels, icc: float) -> str:
     if scans.groups is None:
-        return f"Scans stand alone: all {len(scans.X)} count, and one is left out at a time."
+        return (
+            f"Scans are independent, one left out at a time. Effective sample size: {len(scans.X)}."
+        )
     centered = "were" if scans.centered else "were not"
     return (
-        f"{len(scans.X)} scans of {scans.groups.max() + 1} groups, left out group by group, count "
-        f"as {model.n_eff_:.1f}: groups explain {icc:.2f} of the variance of the targets, and "
-        f"scans {centered} centred by group."
+        f"{len(scans.X)} scans of {scans.groups.max() + 1} groups, left out group by group: groups "
+        f"explain {icc:.2f} of the variance of the targets, and scans {centered} centred by group. "
+        f"Effective sample size: {model.n_eff_:.1f}."
     )
 
 
@@ -41,7 +43,7 @@ def _success(model: Any) -> str:
             "vary): members have equal weights."
         )
     return (
-        f"On training scans left out, R² was {model.left_out_r2_:.2f} and the mean log density "
+        f"On left-out training scans R² was {model.left_out_r2_:.2f} and the mean log density "
         f"{model.left_out_log_density_:.2f}."
     )
 
@@ -50,11 +52,11 @@ def _weights(model: Any) -> list[str]:
     noisy = model.member_weights_[:, TAUS >= NOTHING_FOUND].sum()
     stretch = float(np.exp(model.stretch_posterior_ @ np.log(STRETCHES)))
     return [
-        f"Members that find next to nothing have {model.mean_weight_ + noisy:.2f} of the weight: "
-        f"the mean alone {model.mean_weight_:.2f}, ten times as much noise as signal or more "
-        f"{noisy:.2f}.",
+        f"Members that find almost nothing have {model.mean_weight_ + noisy:.2f} of the weight: "
+        f"{model.mean_weight_:.2f} for the mean alone, {noisy:.2f} for at least ten times as much "
+        "noise as signal.",
         f"Linear members, which the voxel map shows, have {model.linear_weight_:.2f} of the "
         "weight.",
-        f"Intervals are {stretch:.2f} times as wide as the members alone say, with "
+        f"Intervals are {stretch:.2f} times as wide as those of the members, with "
         f"{model.degrees_of_freedom_:.1f} degrees of freedom.",
     ]

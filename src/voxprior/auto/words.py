@@ -42,31 +42,31 @@ def _shrinkage(model: Any) -> str:
     covariance = f"shrinkage {tau:g}" if np.isfinite(tau) else "no covariance at all"
     return (
         f"Of {len(shares)} shrinkages of the covariance within classes, from "
-        f"{model.shrinkages_[0]:g} to no covariance at all, {covariance} has most weight, "
-        f"{_percent(shares[best])}."
+        f"{model.shrinkages_[0]:g} to no covariance at all, {covariance} has the largest "
+        f"weight, {_percent(shares[best])}."
     )
 
 
 def _sharing(model: Any) -> str:
     if model.sharing_ is not None:
         share = _percent(model.sharing_weight_)
-        return f"Feature sharing between voxels has {share} of the weight (12 % beforehand)."
+        return f"Feature sharing between voxels keeps {share} of the weight (prior: 12 %)."
     return (
-        "Feature sharing between voxels has no part, because too few scans would be left, or scans "
+        "Feature sharing between voxels is not used, because too few scans would be left, or scans "
         "of a class do not differ."
     )
 
 
 def _nothing(model: Any) -> str:
     share = _percent(model.nothing_weight_)
-    return f"That scans say nothing about the classes has {share} of the weight (50 % beforehand)."
+    return f'The hypothesis "no class information" keeps {share} of the weight (prior: 50 %).'
 
 
 def _weight(model: Any) -> str:
     shares = model.weight_posterior_.sum(axis=(0, 1))
     center = float(np.exp(shares @ model.log_weights_ / shares.sum()))
     return (
-        f"Scores are weighted by {center:.3g} on average, as for classes that are "
+        f"The mean weight of the scores is {center:.3g}, as for classes that are "
         f"{np.sqrt(center):.2g} standard deviations of the noise apart."
     )
 
@@ -74,7 +74,7 @@ def _weight(model: Any) -> str:
 def _source(model: Any, design: Design, n_left_out: int) -> str:
     if not design.folds:
         return (
-            "All weights are those expected beforehand, because no scan could be left out "
+            "All weights are those of the prior, because no scan could be left out "
             f"({len(model.classes_)} classes, folds without one of them dropped)."
         )
     prior = model.class_prior_
@@ -83,8 +83,8 @@ def _source(model: Any, design: Design, n_left_out: int) -> str:
     return (
         f"Weights were learned from {n_left_out} predictions of training scans in "
         f"{len(design.folds)} folds that left out {design.unit}: log-loss "
-        f"{model.left_out_log_loss_:.3f}, {chance:.3f} by class frequencies alone. They count for "
-        f"{design.n_effective} scans{why}."
+        f"{model.left_out_log_loss_:.3f}, {chance:.3f} by class frequencies alone. Effective "
+        f"sample size: {design.n_effective}{why}."
     )
 
 

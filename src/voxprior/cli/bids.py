@@ -35,7 +35,7 @@ class Level(StrEnum):
 
 
 def bids(
-    bids_dir: Annotated[Path, typer.Argument(help="BIDS folder, which has the events tables.")],
+    bids_dir: Annotated[Path, typer.Argument(help="BIDS folder, with the events tables.")],
     out: Annotated[Path, typer.Argument(help="Output folder, in derivatives layout.")],
     level: Annotated[
         Level,
@@ -52,7 +52,7 @@ def bids(
     task: Annotated[str, typer.Option("--task", "--task-id", help="Task, without task-.")],
     derivatives: Annotated[
         Path | None,
-        typer.Option(help="fMRIPrep's output; BIDS_DIR/derivatives/fmriprep if absent."),
+        typer.Option(help="Output of fMRIPrep; by default BIDS_DIR/derivatives/fmriprep."),
     ] = None,
     space: Annotated[
         str, typer.Option(help="Space of the images; MNI152NLin2009cAsym:res-2 to name a grid.")
@@ -60,11 +60,12 @@ def bids(
     participant_label: Annotated[
         list[str] | None,
         typer.Option(
-            "--participant-label", "--participant_label", help="Participants; all if absent."
+            "--participant-label", "--participant_label", help="Participants; all by default."
         ),
     ] = None,
     mask: Annotated[
-        Path | None, typer.Option(help="Mask; if absent, where fMRIPrep's masks of all runs meet.")
+        Path | None,
+        typer.Option(help="Mask; by default what fMRIPrep's masks share."),
     ] = None,
     permutations: Permutations = 0,
     test: PermutationTest = "auto",
@@ -72,7 +73,7 @@ def bids(
     searchlight: Annotated[
         float | None,
         typer.Option(
-            help="At level group, also map how well the voxels within so many millimetres decode, "
+            help="At level group, also map how well the voxels within this radius (mm) decode, "
             "over participants."
         ),
     ] = None,

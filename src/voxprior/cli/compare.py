@@ -42,7 +42,7 @@ def compare(
     out: Out,
     models: Annotated[
         list[str] | None,
-        typer.Option(help="Models to compare; all families and baselines if absent."),
+        typer.Option(help="Models to compare; all families and baselines by default."),
     ] = None,
     curve: Annotated[
         bool, typer.Option(help="Learning curve, from few scans to all.", rich_help_panel=TESTING)
@@ -51,16 +51,16 @@ def compare(
         int,
         typer.Option(
             min=0,
-            help="Splits at every size of the learning curve; 0 for no curve.",
+            help="Splits at every size of the learning curve; 0: no curve.",
             rich_help_panel=TESTING,
         ),
     ] = 10,
     as_json: Json = False,
 ) -> None:
-    r"""Compare priors: all families and flat baselines on one data set, on the same folds.
+    r"""Compare priors: all families and baselines without a prior, on the same folds.
 
-    Every model is held against the best baseline by a paired test over runs or subjects. The
-    learning curve, from 2 scans per class to all, says which prior pays and when it stops paying.
+    Every model is compared with the best baseline by a paired test over runs or subjects. The
+    learning curve, from 2 scans per class to all, shows which prior helps, and up to which size.
     Writes comparison.tsv, comparison.json, learning.tsv and a report of the best family.
 
         voxprior compare maps/*.nii.gz --labels participants.tsv --label group --out compared

@@ -41,11 +41,9 @@ def demo(
             "Haxby et al. 2001, from the folder VOXPRIOR_DATA or fetched (300 MB)."
         ),
     ] = Data.SIMULATED,
-    seeds: Annotated[
-        int, typer.Option(min=2, max=100, help="Experiments to draw in each scene.")
-    ] = 6,
+    seeds: Annotated[int, typer.Option(min=2, max=100, help="Experiments in each scene.")] = 6,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Workers, up to the cores; -1 for all.")
+        int, typer.Option("--jobs", "-j", help="Number of worker processes; -1: one per core.")
     ] = -1,
     as_json: Json = False,
 ) -> None:

@@ -16,15 +16,15 @@ UNSOUND = 1
 
 def doctor(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave the families out; no self-test.")
+        bool, typer.Option("--quick", help="Skip the self-test of the families.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Look at the installation, and test every family against stored digits.
+    """Check the installation, and run a self-test of every family against stored results.
 
-    Tells versions, threads, linear algebra libraries, memory and data folder. The self-test takes
-    some ten seconds, longer where code must be compiled first. Exit code 1 where a family does
-    not say what it should.
+    Reports versions, threads, linear algebra libraries, memory and data folder. The self-test
+    takes about ten seconds, longer where code must be compiled first. Exit code 1 if a family
+    gives another result than the stored one.
 
         voxprior doctor --json > doctor.json
     """
@@ -108,7 +108,9 @@ def _show(found: dict[str, Any]) -> None:
         name = f"{one['internal_api']} {one['version'] or ''}".strip()
         console.print(f"Library: {name}{kind}, {one['num_threads']} threads")
     free = found["memory"]
-    console.print("Memory: not told by the system" if free is None else f"Memory: {free} GB free")
+    console.print(
+        "Memory: not reported by the system" if free is None else f"Memory: {free} GB free"
+    )
     console.print(_data_line(found["data"]), soft_wrap=True)
     if found["families"]:
         _show_families(console, found)
@@ -128,16 +130,16 @@ def _show_families(console: PlainConsole, found: dict[str, Any]) -> None:
     rows = []
     for name, one in found["families"].items():
         difference = "-" if one["difference"] is None else f"{one['difference']:.1e}"
-        rows.append([name, difference, f"{one['seconds']:.1f}", "well" if one["well"] else "NOT"])
-    print_table(console, ["family", "difference", "seconds", "is"], rows, "Self-test")
+        rows.append([name, difference, f"{one['seconds']:.1f}", "ok" if one["well"] else "NOT OK"])
+    print_table(console, ["family", "difference", "seconds", "result"], rows, "Self-test")
     for name, one in found["families"].items():
         if not one["well"]:
-            why = one["failure"] or f"other digits, off by {one['difference']:.2g}"
-            console.print(f"{name} does not say what it should: {why}.")
+            why = one["failure"] or f"it differs by {one['difference']:.2g}"
+            console.print(f"{name} does not give the stored result: {why}.")
     if found["well"]:
-        console.print(f"Every family gives the stored digits, within {TOLERANCE:g}.")
+        console.print(f"Every family gives the stored result, within {TOLERANCE:g}.")
     else:
         console.print(
-            "Do not trust results of this installation. Install voxprior anew in an environment of "
-            "its own; if that does not help, report this page."
+            "Do not trust results of this installation. Install voxprior in a fresh environment; "
+            "if that does not help, report what is printed here."
         )

@@ -12,11 +12,12 @@ from voxprior.cli.terminal import PlainConsole
 
 def families(
     name: Annotated[
-        str | None, typer.Argument(help="A family, to list its parameters; all if absent.")
+        str | None,
+        typer.Argument(help="A family, to list its parameters; by default, all."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the families: name, estimator, and the prior knowledge each brings.
+    """List the families: name, estimator and prior knowledge.
 
     With a name, list the parameters that --set and --config take:
 

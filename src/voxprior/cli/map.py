@@ -47,17 +47,17 @@ def map_(
     scheme: Annotated[
         str, _option("How labels are exchanged: auto, free, within or whole (groups).")
     ] = "auto",
-    atlas: Annotated[Path | None, _option("Atlas image, which names places in the tables.")] = None,
+    atlas: Annotated[Path | None, _option("Atlas image, to name places in the tables.")] = None,
     atlas_labels: Annotated[
         Path | None, _option("Table of the atlas, with columns index and name.")
     ] = None,
     searchlight: Annotated[
         float | None,
-        _option("Also decode the voxels within so many millimetres of every voxel."),
+        _option("Also decode the voxels within this radius (mm) of every voxel."),
     ] = None,
     units: Annotated[
         str,
-        _option("Of --searchlight: mm, voxel, or rings (of edges of a mesh).", "--units"),
+        _option("Units of --searchlight: mm, voxel, or rings (of edges of a mesh).", "--units"),
     ] = "mm",
     regions: Annotated[
         Path | None, _option("Also decode every region of this atlas; --atlas-labels names them.")
@@ -65,7 +65,7 @@ def map_(
     despite_floor: Annotated[
         bool, _option("Go on where the design cannot reach the level.", "--despite-floor")
     ] = False,
-    seed: Annotated[int, _option("Seed of the relabellings.", min=0)] = 0,
+    seed: Annotated[int, _option("Random seed.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
     r"""Map where classes differ: every voxel tested against relabelled scans.

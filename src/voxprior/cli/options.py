@@ -94,7 +94,7 @@ class Trials:
     confounds: Annotated[
         list[str] | None,
         NAMES_FILES,
-        _option(RUNS, "fMRIPrep noise to take out, motion,wm_csf,scrub, or tables, one per run."),
+        _option(RUNS, "Noise to remove: motion,wm_csf,scrub of fMRIPrep, or tables, one per run."),
     ] = None
 
     def settings(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class Preparation:
         return {"smoothing_fwhm": given.pop("smoothing"), **given}
 
 
-# ---------------------------------------------------------------- what the report tells
+# ---------------------------------------------------------------- what the report says
 
 REPORT = "Report"
 
@@ -174,7 +174,7 @@ class Interest:
 
     positive: Annotated[
         str | None,
-        _option(REPORT, "Class of interest of two: sensitivity and predictive values are its."),
+        _option(REPORT, "Class of interest of two; for sensitivity and predictive values."),
     ] = None
     prevalence: Annotated[
         float | None,
@@ -182,7 +182,7 @@ class Interest:
     ] = None
     atlas: Annotated[
         Path | None,
-        _option(REPORT, "Atlas image, which names the peaks of maps."),
+        _option(REPORT, "Atlas image, for the names of the peaks of maps."),
     ] = None
     atlas_labels: Annotated[
         Path | None, _option(REPORT, "Table of the atlas, with columns index and name.")
@@ -204,7 +204,7 @@ class Reporting(Interest):
         bool | None,
         _option(
             REPORT,
-            "Stock decoders beside this one, on the same folds; by default unless they take long.",
+            "Also test stock decoders on the same folds; the default unless they take long.",
         ),
     ] = None
 
@@ -218,7 +218,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Family or baseline; `voxprior families` lists them. Chosen by the labels if absent: "
+        help="Family or baseline; `voxprior families` lists them. By default chosen by the labels: "
         + " for classes, ".join(registry.DEFAULT.values())
         + " for numbers.",
     ),
@@ -227,7 +227,7 @@ PriorFrom = Annotated[
     Path | None,
     typer.Option(
         help="Learn a prior from other subjects: a folder with a folder per subject, each with "
-        "images and a table named as that of --labels."
+        "images and a table of the same name as that of --labels."
     ),
 ]
 Config = Annotated[Path | None, typer.Option(help="TOML or JSON file of model parameters.")]
@@ -238,7 +238,7 @@ Set = Annotated[
 Out = Annotated[
     Path,
     typer.Option(
-        "--out", "-o", help="Output folder; voxprior's files in an older one are replaced."
+        "--out", "-o", help="Output folder. Files of an earlier run of voxprior in it are replaced."
     ),
 ]
 Map = Annotated[
@@ -258,8 +258,8 @@ PermutationTest = Annotated[
     str,
     typer.Option(
         "--test",
-        help="What is relabelled: batch (the family, many at once), fast (a ridge decoder stands "
-        "in), refit (the model itself); auto chooses by the model.",
+        help="What is relabelled: batch (the family, many at once), fast (a ridge decoder in its "
+        "place), refit (the model itself). auto chooses by the model.",
         rich_help_panel=TESTING,
     ),
 ]
@@ -284,12 +284,13 @@ class Testing:
     jobs: Annotated[
         int,
         typer.Option(
-            "--jobs", "-j", help="Workers, up to the cores; -1 for all.", rich_help_panel=TESTING
+            "--jobs",
+            "-j",
+            help="Number of worker processes; -1: one per core.",
+            rich_help_panel=TESTING,
         ),
     ] = 1
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of all that is drawn.", rich_help_panel=TESTING)
-    ] = 0
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.", rich_help_panel=TESTING)] = 0
 
     def __post_init__(self) -> None:
         if self.jobs != 1:
@@ -329,7 +330,8 @@ class Workers:
         bool,
         _option(
             MACHINES,
-            "With --cluster: a page of what workers do, which every user of this machine can read.",
+            "With --cluster: a page that shows what workers do; all users of this machine can "
+            "read it.",
             "--dashboard",
         ),
     ] = False

@@ -22,9 +22,9 @@ def pack(
 ) -> None:
     r"""Pack images, mask, labels, groups and covariates into one compressed store.
 
-    Other commands take the store in place of the images, and start at once. It proves what it holds
-    by digests, and keeps the columns that are named here and no others. A run that is stopped goes
-    on with the same command.
+    Other commands take the store in place of the images, and start at once. Digests protect
+    its content, and it keeps only the columns that are named here. A run that is stopped goes on
+    with the same command.
 
         voxprior pack maps/*.nii.gz --labels participants.tsv --label group \
             --covariates age,sex --out study.zarr

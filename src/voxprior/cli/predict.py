@@ -35,7 +35,7 @@ def predict(
         NAMES_FILES,
         typer.Option(
             help="Text file with the label, and the run, of every volume, where a file holds "
-            "several runs; labels only tell where trials start and end."
+            "several runs; the labels are used only to find where trials start and end."
         ),
     ] = None,
     surface: Annotated[
@@ -48,13 +48,13 @@ def predict(
     ] = False,
     covariates: Annotated[
         Path | None,
-        typer.Option(help="Table with the covariates of these scans, where the model has some."),
+        typer.Option(help="Table with the covariates of these scans, if the model has any."),
     ] = None,
     groups: Annotated[
         Path | None,
         typer.Option(
-            help="Table with the run of these maps, where the model centres maps by run: a column "
-            "that names the file, and a column run."
+            help="Table with the run of each map, if the model centres maps by run: a column that "
+            "names the file, and a column run."
         ),
     ] = None,
     key: Annotated[
@@ -77,7 +77,7 @@ def predict(
     priors: Annotated[
         list[str] | None,
         typer.Option(
-            help="How frequent classes are where the scans come from: ill=.1,well=.9.",
+            help="Frequencies of the classes where the scans come from: ill=.1,well=.9.",
             rich_help_panel=DECIDING,
         ),
     ] = None,
@@ -86,14 +86,14 @@ def predict(
         typer.Option(
             min=0,
             max=1,
-            help="Abstain where no class is this probable.",
+            help="Abstain where no class reaches this probability.",
             rich_help_panel=DECIDING,
         ),
     ] = None,
     train_priors: Annotated[
         list[str] | None,
         typer.Option(
-            help="How frequent classes are inside the model, where it is not as in training.",
+            help="Frequencies of the classes inside the model, if not those of training.",
             rich_help_panel=DECIDING,
         ),
     ] = None,
@@ -101,7 +101,7 @@ def predict(
 ) -> None:
     """Predict the classes (or numbers) of new images: one row per scan, with probabilities.
 
-    Numbers have the ends of their 90 % intervals, low and high, where the model gives them.
+    For numbers, low and high are the ends of the 90 % interval, if the model gives one.
 
     A 4-D run gives one row per volume; with --events or --volume-labels one per trial, cut as in
     training unless --unit, --window or --delay say otherwise.

@@ -15,11 +15,11 @@ def reproduce(
     workers: Workers,
     paper: Annotated[
         str | None,
-        typer.Argument(help="Which paper, or all of them; without it they are listed."),
+        typer.Argument(help="A paper, or all; by default papers are listed."),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of the real data sets; without it VOXPRIOR_DATA."),
+        typer.Option(help="Folder of the real data sets; by default that of VOXPRIOR_DATA."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes.")] = False,
     out: Annotated[
@@ -27,10 +27,10 @@ def reproduce(
         typer.Option("--out", "-o", help="Folder for the page of claims, tables and figures."),
     ] = None,
 ) -> None:
-    """Reproduce a paper: its experiments again, published beside ours, each claim with a verdict.
+    """Reproduce a paper: repeat its experiments, and give each claim a verdict.
 
     A claim holds, is undecided, or is refuted. Every paper runs on simulated data; real data sets
-    are added where they are found, and one that is missing is named with where to get it. Without
+    are added where they are found, and for a missing one you are shown where to get it. Without
     --out the tables are printed and nothing is written.
 
     For instance:

@@ -63,7 +63,7 @@ class Decoder(LocalMaps):
     verbose : int, default=0
         1 shows progress.
     random_state : int, default=0
-        Seed of all that is drawn.
+        Random seed.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ def guide(without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
     """Parts by id, but for some: ``title``, ``line`` (how to read it) and ``more``, paragraphs.
 
     >>> guide()["sure"]["line"]
-    "Whether the decoder's probabilities can be believed, and what they decide."
+    "Whether the decoder's probabilities can be trusted, and which decisions follow from them."
     """
     text = (files("voxprior.report") / "guide.md").read_text("utf-8")
     parts: dict[str, dict[str, Any]] = {}
@@ -28,10 +28,10 @@ def guide(without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
 
 
 def about_findings(names: Collection[str]) -> dict[str, dict[str, str]]:
-    """What findings of the audit mean, why they matter and how to mend them, by name.
+    """What findings of the audit mean, why they matter and how to fix them, by name.
 
     >>> about_findings(["own-prior"])["own-prior"]["when"]
-    'A subject that is decoded is among those who taught the prior from others.'
+    'A subject that is decoded is among those from whom the prior was learned.'
     """
     text = (files("voxprior.report") / "audit.md").read_text("utf-8")
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", text)
