@@ -11,12 +11,13 @@ import os
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from glob import glob, has_magic
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 import typer.core
@@ -58,6 +59,16 @@ def with_groups(command: Callable) -> Callable:
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
 
+
+class Called(NamedTuple):
+    """A command by its name, with the words and the parameters that it was called with."""
+
+    name: str
+    words: tuple[str, ...]
+    params: tuple[Any, ...]
+
+
+CALLED: ContextVar[Called | None] = ContextVar("CALLED", default=None)
 
 # Marks an option of text that may name files. Of options that hold paths, only the output does not.
 NAMES_FILES = "names files"
@@ -168,6 +179,7 @@ class ManyValues(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Write ``--name a b`` as ``--name a --name b``, then parse."""
+        CALLED.set(Called(ctx.info_name or "", tuple(args), tuple(self.params)))
         flags = {n for p in self.params if getattr(p, "is_flag", False) for n in p.opts}
         for flag, value in zip(args, args[1:]):
             if flag in flags and value.lower() in TRUTHS and not os.path.exists(value):

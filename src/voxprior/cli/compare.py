@@ -9,6 +9,7 @@ import typer
 
 from voxprior import registry
 from voxprior.cli.arguments import names
+from voxprior.cli.command_line import command_line
 from voxprior.cli.inputs import read
 from voxprior.cli.options import (
     TESTING,
@@ -68,7 +69,7 @@ def compare(
         voxprior compare bold.nii.gz --volume-labels attributes.txt --mask mask.nii.gz \
             --conditions face,house --models sharing,gp,logistic --out compared
     """
-    clock = Clock()
+    clock = Clock(command_line())
     for name in names(models):
         registry.model(name)  # a wrong name is refused before anything long
     with output_folder(out, "comparison.json") as folder:
@@ -87,7 +88,7 @@ def compare(
                 folder=folder / FINISHED,
             )
         with clock.phase("writing the report"):
-            _write(comparison, data, folder, told)
+            _write(comparison, data, folder, told | {"command": clock.command})
         clock.write(folder / RUN_FILE, comparison.results)
     if as_json:
         print((out / "comparison.json").read_text("utf-8"))
@@ -112,7 +113,7 @@ def _write(comparison: Comparison, data: Dataset, folder: Path, told: dict[str, 
     """Write tables, and the report of the best family."""
     from voxprior.decoder import Decoder
     from voxprior.decoder.decoding import write_curve
-    from voxprior.decoder.facts import facts, subject
+    from voxprior.decoder.facts import facts, sample, subject
 
     best, of_many = comparison.best, len(comparison.rivals)
     columns, rows = comparison.cells()
@@ -127,6 +128,7 @@ def _write(comparison: Comparison, data: Dataset, folder: Path, told: dict[str, 
             beside=[{"caption": caption, "columns": columns, "rows": rows}],
             learning=comparison.curve,
             done=facts(data),
+            sample=sample(data, comparison.results[best]),
             caution=comparison.caution,
             **told,
         )

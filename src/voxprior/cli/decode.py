@@ -6,6 +6,7 @@ from typing import Any
 
 from voxprior import registry
 from voxprior.cli.arguments import parameters
+from voxprior.cli.command_line import command_line
 from voxprior.cli.inputs import read, read_others
 from voxprior.cli.options import (
     Config,
@@ -71,7 +72,7 @@ def decode(
         voxprior decode study/sub-01/*.nii.gz --labels study/sub-01/labels.tsv \
             --groups run --prior-from study --out sub-01
     """
-    clock = Clock()
+    clock = Clock(command_line())
     with output_folder(out, "result.json") as folder:
         settings = parameters(config, changes)
         if model is not None:

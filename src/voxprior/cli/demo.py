@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from voxprior.cli.command_line import command_line
 from voxprior.cli.options import Json
 from voxprior.cli.terminal import PlainConsole, print_table, versioned
 from voxprior.output import RUN_FILE, Clock, output_folder
@@ -59,7 +60,7 @@ def demo(
     """
     from voxprior.decoder.race import race, warm_up
 
-    clock = Clock()
+    clock = Clock(command_line())
     with output_folder(out, PAGE) as folder:
         with clock.phase("compiling"):
             scenes = _scenes(data)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from voxprior.cli.command_line import command_line
 from voxprior.cli.inputs import read, read_maps
 from voxprior.cli.options import Json, Out, Preparation, Scans, Trials, Workers
 from voxprior.cli.terminal import PlainConsole, say, versioned
@@ -86,7 +87,7 @@ def map_(
     """
     if units != "mm" and searchlight is None:
         raise ValueError("--units: would have no effect without --searchlight.")
-    clock = Clock()
+    clock = Clock(command_line())
     with output_folder(out, "map.json") as folder:
         with clock.phase("reading images"):
             data = read_maps(scans, preparation) if one_sample else read(scans, trials, preparation)

@@ -271,6 +271,7 @@ def decode(
         parts |= {"positive": positive, "prevalence": prevalence, "learning": learning}
         parts["decisions"] = choices(data, known.cv, result)
         parts |= {"verdict": found, "setting": setting(decoder.estimator, data, result)}
+        parts["command"] = clock.command
         parts["others"] = tested.results | others
         parts["sample"] = sample(data, result)
         parts["where"] = None if mapped is None else mapped.where

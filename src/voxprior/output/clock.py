@@ -2,7 +2,7 @@
 
 The same command writes the same bytes whenever and wherever it runs, with any number of workers.
 All that differs between two runs goes into ``run.json``: when it started, how long every phase and
-fold took, and on what machine.
+fold took, on what machine, and by what command.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RUN_FILE = "run.json"
 
 
 class Clock:
-    """When a run started, and the seconds of its phases.
+    """When a run started, the seconds of its phases, and the command line that asked for it.
 
     >>> clock = Clock()
     >>> with clock.phase("reading images", show=False):
@@ -36,7 +36,8 @@ class Clock:
     ['reading images']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, command: str = "") -> None:
+        self.command = command
         self.started = datetime.now().astimezone()
         self.seconds: dict[str, float] = {}
 
@@ -54,6 +55,7 @@ class Clock:
         """Write the file; results come by the name of their model."""
         content: dict[str, Any] = {
             "started": self.started.isoformat(timespec="seconds"),
+            "command": self.command or None,
             "seconds": self.seconds,
             "folds": {name: result.timings.to_dict("list") for name, result in results.items()},
             "machine": {

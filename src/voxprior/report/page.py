@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader
 from voxprior.report.figures import Drawn, write_all
 from voxprior.writing import write_whole
 
-SCRIPTS = ("decisions.js", "predictions.js", "viewers.js")
+SCRIPTS = ("decisions.js", "predictions.js", "viewers.js", "copy.js")
 # What the scripts work on.
 EMBEDDED = (
     "classes", "priors", "prevalence", "positive", "probabilities", "truth", "predictions", "stage",

@@ -52,6 +52,7 @@ def summarize(
     setting: str = "",
     standing: Mapping[str, Any] | None = None,
     caution: str = "",
+    command: str = "",
     sample: Sequence[Mapping[str, Any]] = (),
     where: Mapping[str, Any] | None = None,
     decisions: Sequence[str] = (),
@@ -94,6 +95,8 @@ def summarize(
         The first figure, as `pictures`.
     caution : str
         What to keep in mind when reading the scores, in a sentence below them.
+    command : str
+        The command line that asked for all this.
     sample : sequence of dict
         Tables of who was scanned, and of scores by parts of them, as `beside`.
     where : dict, optional
@@ -136,6 +139,7 @@ def summarize(
         "maps": list(maps),
         "where": where,
         "done": tables,
+        "command": command,
         "methods": methods,
         "bibtex": bibtex(methods),
         "checklist": checklist(tables, scores[0], permutation_sentence(permutation), shown),
