@@ -139,7 +139,9 @@ class TestOutcomes:
     def test_every_check_has_its_line(self, rng):
         made = audit(LOGISTIC, rng.normal(size=(36, 100)), Y, RUNS)
         told = {check.name: check for check in made.checks}
-        assert {*told, "probability-scale"} == set(SEVERITY)
+        later = {"probability-scale", "training-scans", "training-people"}
+        later |= {"unlike-training", "sample-shifted"}
+        assert {*told, *later} == set(SEVERITY)
         assert told["shared-group"].reason == "no folds are given"
         assert all(bool(c.reason) == (c.outcome == "not checked") for c in made.checks)
 

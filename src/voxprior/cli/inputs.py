@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from voxprior.cli.arguments import files, names
-from voxprior.cli.options import Preparation, Scans, Trials
+from voxprior.cli.options import LabelledScans, Preparation, Scans, Trials
 from voxprior.cli.terminal import say
 from voxprior.errors import nearest_file
 
@@ -22,9 +22,9 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
     from voxprior.images import load_maps
 
     if is_packed(scans.images):
-        data = _only(read_packed(scans, preparation), names(trials.conditions))
-        return _shown(_named(data, scans))
-    _check_one_source(scans)
+        data = only(read_packed(scans, preparation), names(trials.conditions))
+        return _shown(named_from(data, scans))
+    check_one_source(scans)
     images = map_files(scans)
     if scans.labels is None:
         refuse(scans, "label", "key", "groups", "covariates", because="need --labels")
@@ -34,14 +34,14 @@ def read(scans: Scans, trials: Trials, preparation: Preparation) -> Dataset:
         refuse(trials, "unit", "window", "delay", "confounds", because="are for runs")
         scans = replace(scans, label=label_column(scans))
         data = load_maps(images, **map_settings(scans), **preparation.settings())
-        data = _only(data, names(trials.conditions))
-    data = _named(data, scans)
+        data = only(data, names(trials.conditions))
+    data = named_from(data, scans)
     if data.dropped:
         say(f"warning: {len(data.dropped)} left out, the first: {data.dropped[0]}")
     return _shown(data)
 
 
-def _named(data: Dataset, scans: Scans) -> Dataset:
+def named_from(data: Dataset, scans: LabelledScans) -> Dataset:
     """Name files from the table, or from here: results say nothing of homes and users."""
     near = [] if scans.labels is None else [scans.labels.parent]
     return data.named_near(*near, Path.cwd())
@@ -54,7 +54,7 @@ def _shown(data: Dataset) -> Dataset:
     return data
 
 
-def map_files(scans: Scans) -> list[Any]:
+def map_files(scans: LabelledScans) -> list[Any]:
     """Maps as they are read: files, or the two hemispheres of each."""
     return paired(scans.images) if scans.surface else scans.images
 
@@ -96,11 +96,11 @@ def read_maps(scans: Scans, preparation: Preparation) -> Dataset:
 
     refuse(scans, "label", "events", "volume_labels", because="are for scans with labels")
     if is_packed(scans.images):
-        return _named(replace(read_packed(scans, preparation), y=None), scans)
+        return named_from(replace(read_packed(scans, preparation), y=None), scans)
     if scans.labels is None:
         refuse(scans, "key", "groups", "covariates", because="need --labels")
     data = load_maps(map_files(scans), **map_settings(scans), **preparation.settings())
-    return _named(data, scans)
+    return named_from(data, scans)
 
 
 IMAGES = (".nii", ".nii.gz", ".img", ".mgh", ".mgz", ".gii")
@@ -226,7 +226,8 @@ def paired(images: list[str]) -> list[Any]:
     return list(scans.values())
 
 
-def _check_one_source(scans: Scans) -> None:
+def check_one_source(scans: LabelledScans) -> None:
+    """Refuse labels from several places, or from none."""
     given = [
         f"--{name.replace('_', '-')}"
         for name in ("labels", "events", "volume_labels")
@@ -248,7 +249,7 @@ def refuse(group: Any, *unwanted: str, because: str) -> None:
         raise ValueError(f"{told}: would have no effect; these options {because}.")
 
 
-def label_column(scans: Scans) -> str:
+def label_column(scans: LabelledScans) -> str:
     """Return the label column, where none is named the one column it can be."""
     from voxprior.images import read_table
     from voxprior.images.matching import find_column
@@ -266,7 +267,7 @@ def label_column(scans: Scans) -> str:
     )
 
 
-def _only(data: Dataset, conditions: list[str]) -> Dataset:
+def only(data: Dataset, conditions: list[str]) -> Dataset:
     """Keep the scans of these labels."""
     import numpy as np
 

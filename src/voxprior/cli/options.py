@@ -28,19 +28,10 @@ ImageFiles = Annotated[
 
 
 @dataclass
-class Scans:
+class LabelledScans:
     """Images, and where their labels are."""
 
     images: ImageFiles
-    mask: Annotated[
-        str | None,
-        NAMES_FILES,
-        _option(
-            PREPARING,
-            "Mask image, or how to compute one: epi (nilearn's; the default for runs), background, "
-            "data (all that varies), auto (data, but the brain alone in MNI space; for maps).",
-        ),
-    ] = None
     surface: Annotated[
         list[str] | None,
         NAMES_FILES,
@@ -57,9 +48,6 @@ class Scans:
     groups: Annotated[
         str | None, _option(LABELS, "Column of the run, subject or site to hold out together.")
     ] = None
-    covariates: Annotated[
-        list[str] | None, _option(LABELS, "Columns to regress out: age,sex,site.")
-    ] = None
     unmatched: Annotated[
         str, _option(LABELS, "Files without a row and rows without a file: raise or drop.")
     ] = "raise"
@@ -72,6 +60,24 @@ class Scans:
         list[str] | None,
         NAMES_FILES,
         _option(RUNS, "Text file with the label, and the run, of every volume; one per image."),
+    ] = None
+
+
+@dataclass
+class Scans(LabelledScans):
+    """Images and labels to learn from: the mask and the covariates are chosen."""
+
+    mask: Annotated[
+        str | None,
+        NAMES_FILES,
+        _option(
+            PREPARING,
+            "Mask image, or how to compute one: epi (nilearn's; the default for runs), background, "
+            "data (all that varies), auto (data, but the brain alone in MNI space; for maps).",
+        ),
+    ] = None
+    covariates: Annotated[
+        list[str] | None, _option(LABELS, "Columns to regress out: age,sex,site.")
     ] = None
 
 

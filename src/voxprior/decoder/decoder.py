@@ -18,28 +18,26 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior import modelfile
-from voxprior.algebra import finite_or_refused
 from voxprior.decoder.comparison import Comparison
 from voxprior.decoder.decoding import Decoding, decode
 from voxprior.decoder.experiment import Experiment, all_models, by_name, split_of
 from voxprior.decoder.facts import mean_image
-from voxprior.decoder.local_maps import LocalMaps
 from voxprior.decoder.mapping import Mapped, map_data
 from voxprior.decoder.one_class import ClassSpread
-from voxprior.decoder.preparation import image_space, name_of, prepared
-from voxprior.decoder.rows import NewRows, new_rows, warn_of_alike
+from voxprior.decoder.preparation import name_of, prepared
+from voxprior.decoder.saving import restored, state_of
+from voxprior.decoder.second_sample import SecondSample
+from voxprior.decoder.training import TrainingSample
 from voxprior.errors import InputTypeError
 from voxprior.images import Dataset, ImageSpace
 from voxprior.mapping import MapTest
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
-from voxprior.validation.folds import last_step, led_to_last_step
 from voxprior.validation.result import html_table
-from voxprior.validation.scores import INTERVAL_LEVEL
 
 
-class Decoder(LocalMaps):
+class Decoder(SecondSample):
     """Decode brain images with any scikit-learn classifier or regressor.
 
     All that tests the decoder (`evaluate`, `permutation_test`, `learning_curve`, `compare`) reads
@@ -54,8 +52,24 @@ class Decoder(LocalMaps):
         None is set to the place of the voxels.
     mask : path, image, boolean array, masker, list of run masks, or None
         None computes one, see `voxprior.images.fit_image_space`.
-    mesh, smoothing_fwhm, detrend, high_pass, low_pass, t_r, standardize, scale, resample
-        How images are read, see `voxprior.images.fit_image_space`.
+    mesh : path, "fsaverage5" and the like, or dict of hemisphere to path, default=None
+        Mesh of GIFTI images.
+    smoothing_fwhm : float, default=None
+        Width of the Gaussian that images are smoothed with, in millimetres; None for none.
+    detrend : bool, default=False
+        Whether a linear trend is taken out of every run.
+    high_pass, low_pass : float, default=None
+        Limits of the filter of runs, in hertz.
+    t_r : float, default=None
+        Seconds between volumes; None takes them from the header.
+    standardize : {"auto", "run", "baseline", "group", "train", "none"}, default="auto"
+        Voxels to mean 0 and variance 1 within a run, by its rest volumes, or by the training scans;
+        "group" subtracts the mean of a group from its maps. "auto" is "run" for runs; for maps it
+        is chosen by their values, see `voxprior.images.preparation`.
+    scale : {"auto", "global", "none"}, default="auto"
+        "global" divides each image by its mean in the mask; "auto" decides by the values of maps.
+    resample : bool, default=False
+        Whether images on another grid are resampled; else they are refused.
     memory : str or joblib.Memory, default=None
         Where to keep what was read from files.
     n_jobs : int, default=1
@@ -64,6 +78,10 @@ class Decoder(LocalMaps):
         1 shows progress.
     random_state : int, default=0
         Random seed.
+    scoring : str or callable, default=None
+        What `score` returns, and so scikit-learn's `cross_val_score` and `GridSearchCV`: a name
+        that `sklearn.metrics.get_scorer` knows, or a function of decoder, images and labels. None
+        is accuracy, and R² for numbers.
 
     Attributes
     ----------
@@ -77,6 +95,9 @@ class Decoder(LocalMaps):
         Share of each class in training, in the order of `classes_`.
     class_spread_ : ClassSpread or None
         How far scans of a group spread along the class means, where scans are centred by group.
+    training_ : TrainingSample or None
+        By what scans and people of the training sample are known again, see `evaluate_on`. None in
+        a decoder that was read from a file of version 0.2.
     trials_ : dict or None
         How runs were cut into samples, as keywords of `voxprior.images.load_runs`.
     maps_ : dict of str to image
@@ -100,7 +121,7 @@ class Decoder(LocalMaps):
     def __init__(
         self, estimator=None, *, mask=None, mesh=None, smoothing_fwhm=None, detrend=False,
         high_pass=None, low_pass=None, t_r=None, standardize="auto", scale="auto", resample=False,
-        memory=None, n_jobs=1, verbose=0, random_state=0
+        memory=None, n_jobs=1, verbose=0, random_state=0, scoring=None
     ):  # fmt: skip
         self.estimator = estimator
         self.mask = mask
@@ -117,6 +138,7 @@ class Decoder(LocalMaps):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.scoring = scoring
 
     # ------------------------------------------------------------------ images in
 
@@ -145,6 +167,7 @@ class Decoder(LocalMaps):
         self.trials_ = data.trials
         self.covariates_ = None if data.covariates is None else CovariateCoding.of(data.covariates)
         self.estimator_ = prepared(self.estimator, data).fit(data)
+        self.training_ = TrainingSample.of(data, self.masker_)
         self.class_frequencies_, self.class_spread_ = None, None
         if hasattr(self.estimator_, "classes_"):
             self.classes_ = self.estimator_.classes_
@@ -153,73 +176,7 @@ class Decoder(LocalMaps):
             self.class_frequencies_ = np.array([np.mean(data.y == c) for c in self.classes_])
         return self
 
-    # ------------------------------------------------------------------ predictions out
-
-    def predict(self, images, groups=None, covariates=None) -> np.ndarray:
-        """Predict the label or target of each image.
-
-        Parameters
-        ----------
-        images : path, glob, image, SurfaceImage, list of these, or Dataset
-            As in `fit`; a Dataset was read with ``images=decoder.masker_``.
-        groups : sequence, default=None
-            Run or other group of each image, where training images were centred by theirs
-            (``masker_.standardize == "group"``): give whole groups. What has no group (None), or is
-            alone in it, is centred by the training images, with a warning. A run of one class only
-            must have none.
-        covariates : DataFrame, default=None
-            Of these images, where the decoder was fitted with some.
-        """
-        rows = self._rows(images, groups, covariates)
-        warn_of_alike(self.estimator_, rows, self.class_spread_)
-        return finite_or_refused(self.estimator_.predict(rows.X), "The decoder")
-
-    def predict_proba(self, images, groups=None, covariates=None) -> np.ndarray:
-        """Predict class probabilities, (n_samples, n_classes), by `classes_`; see `predict`."""
-        check_is_fitted(self)
-        if not hasattr(self.estimator_, "predict_proba"):
-            raise AttributeError(
-                f"{type(self.estimator_).__name__} gives no probabilities; wrap it in "
-                "voxprior.decision.TemperatureCalibrated, or choose another estimator."
-            )
-        rows = self._rows(images, groups, covariates)
-        warn_of_alike(self.estimator_, rows, self.class_spread_)
-        return finite_or_refused(self.estimator_.predict_proba(rows.X), "The decoder")
-
-    def predict_interval(
-        self, images, groups=None, covariates=None, *, level: float = INTERVAL_LEVEL
-    ) -> np.ndarray:
-        """Predict the ends of the interval that holds each number with probability `level`.
-
-        Parameters
-        ----------
-        images, groups, covariates
-            As in `predict`.
-        level : float, default=0.9
-            Between 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-        """
-        check_is_fitted(self)
-        if not self.has_intervals:
-            raise AttributeError(
-                f"{type(last_step(self.estimator_)).__name__} gives no intervals; for numbers "
-                "choose voxprior.AutoRegressor, the default."
-            )
-        model, X = led_to_last_step(self.estimator_, self._rows(images, groups, covariates).X)
-        return model.predict_interval(X, level=level)
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether the fitted model has `predict_interval`."""
-        return hasattr(last_step(self.estimator_), "predict_interval")
-
-    def _rows(self, images, groups=None, covariates=None) -> NewRows:
-        check_is_fitted(self)
-        given = (images, groups, covariates, self.mesh)
-        return new_rows(self.masker_, self.covariates_, *given)
+    # ------------------------------------------------------------------ maps out
 
     @property
     def maps_(self) -> dict[str, Any]:
@@ -455,16 +412,7 @@ class Decoder(LocalMaps):
         """
         check_is_fitted(self)
         path = Path(path)
-        state = {
-            "images": self.masker_.to_dict(),
-            "digest": self.masker_.space.digest,
-            "estimator": self.estimator_,
-            "covariates": None if self.covariates_ is None else self.covariates_.levels,
-            "trials": self.trials_,
-            "class_frequencies": self.class_frequencies_,
-            "class_spread": None if self.class_spread_ is None else self.class_spread_._asdict(),
-        }
-        modelfile.write(path, state)
+        modelfile.write(path, state_of(self))
         return path
 
     @property
@@ -484,20 +432,4 @@ class Decoder(LocalMaps):
             Full names of your own types (``package.module.Type``) that the file may hold. Building
             them runs their code.
         """
-        state = modelfile.read(Path(path), trusted)
-        images = image_space(path, state)
-        levels = state["covariates"]
-        coding = None if levels is None else CovariateCoding(levels)
-        if not trusted:  # the user's own types may ask for more than a scan of zeros
-            modelfile.check_model(path, state, 0 if coding is None else len(coding.columns))
-        reading = {"standardize": images.standardize, "scale": images.scale}
-        decoder = cls(state["estimator"], mask=images.space.mask, **reading)
-        decoder.masker_, decoder.estimator_ = images, state["estimator"]
-        decoder.trials_ = state["trials"]
-        decoder.class_frequencies_ = state["class_frequencies"]
-        spread = state["class_spread"]
-        decoder.class_spread_ = None if spread is None else ClassSpread(**spread)
-        decoder.covariates_ = coding
-        if hasattr(decoder.estimator_, "classes_"):
-            decoder.classes_ = decoder.estimator_.classes_
-        return decoder
+        return restored(cls, Path(path), trusted)

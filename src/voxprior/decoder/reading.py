@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_memory
 from voxprior.content import content_of, versions
 from voxprior.decoder.preparation import named, same_setting
 from voxprior.errors import InputError, option
-from voxprior.images import Dataset, ImageSpace, load_maps
+from voxprior.images import Dataset, ImageSpace, load_maps, load_runs
 from voxprior.images.packed import is_packed
 from voxprior.images.sources import find_sources
 from voxprior.mapping import Atlas, read_atlas
@@ -46,7 +46,25 @@ def atlas_of(data: Dataset, atlas: Any, labels: Any = None) -> Atlas | None:
 
 def _load_as_of(content: Any, images: Any, given: dict[str, Any]) -> Dataset:
     """Read images; what was kept of the same names with another content is not taken."""
-    return load_maps(images, **given)
+    return _load(images, given)
+
+
+def _load(images: Any, given: dict[str, Any]) -> Dataset:
+    return load_runs(images, **given) if "events" in given else load_maps(images, **given)
+
+
+def _refuse_beside_trials(images: Any, y: Any, covariates: Any) -> None:
+    """Refuse what trials that are cut from runs cannot have beside their events."""
+    given = {"images": isinstance(images, Dataset), "y": y is not None}
+    given |= {"covariates": covariates is not None}
+    what = next((name for name, there in given.items() if there), None)
+    if what is not None:
+        raise InputError(
+            "A Dataset is already cut into trials, so events would have no effect"
+            if what == "images"
+            else f"Trials have their labels from events, so {option(what)} would have no effect",
+            remedy="Leave one of them out",
+        )
 
 
 class ImageReader(BaseEstimator):
@@ -59,21 +77,38 @@ class ImageReader(BaseEstimator):
     memory: Any
     n_jobs: int
 
-    def read(self, images, y=None, groups=None, covariates=None) -> Dataset:
-        """Read images with this decoder's settings; a Dataset gets what is given beside it."""
+    def read(
+        self, images, y=None, groups=None, covariates=None, *, events=None, **trials
+    ) -> Dataset:
+        """Read images with this decoder's settings; a Dataset gets what is given beside it.
+
+        Parameters
+        ----------
+        images, y, groups, covariates
+            As in `fit`.
+        events : path, DataFrame, glob, or list with one per run, optional
+            BIDS events tables: the images are runs, which are cut into trials.
+        **trials
+            How, as keywords of `voxprior.images.load_runs`: labels (in place of events), unit,
+            window, delay, conditions, confounds, ...
+        """
         check_jobs(self.n_jobs)
+        of_runs = {"events": events} | trials if events is not None or trials else {}
+        if of_runs:
+            _refuse_beside_trials(images, y, covariates)
         if isinstance(images, Dataset):
             self._refuse_reading_settings(images)
             given = {"y": y, "groups": groups, "covariates": covariates}
             return replace(images, **{k: v for k, v in given.items() if v is not None})
         settings = {name: getattr(self, name) for name in READING}
-        given = {"y": y, "groups": groups, "covariates": covariates} | settings
+        labelled = of_runs or {"y": y, "covariates": covariates}
+        given = {"groups": groups} | labelled | settings
         if self.memory is None or is_packed(images):  # a store is not read before it is needed
-            data = load_maps(images, **given)
+            data = _load(images, given)
         else:
             load = check_memory(self.memory).cache(_load_as_of)
             files = [file for one in find_sources(images, self.mesh) for file in one.files]
-            data = load(content_of([files, settings, versions()]), images, given)
+            data = load(content_of([files, of_runs, settings, versions()]), images, given)
         return replace(data, settings=settings)
 
     def _labelled(self, images, y, groups, covariates) -> Dataset:

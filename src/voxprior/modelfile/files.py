@@ -32,7 +32,7 @@ VERSIONED = ("voxprior", "scikit-learn", "numpy")
 FEATURES_PER_BYTE = 8  # of a file, which has several arrays of so many numbers
 COPIES = 3  # that reading makes: the bytes of the file, its members, its arrays
 
-# The fields of a decoder and their types.
+# The fields of a decoder and their types; files of version 0.2 have no "training".
 FIELDS: dict[str, tuple[type, ...]] = {
     "images": (dict,),
     "digest": (str,),
@@ -41,6 +41,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "trials": (dict, NoneType),
     "class_frequencies": (np.ndarray, NoneType),
     "class_spread": (dict, NoneType),
+    "training": (dict, NoneType),
     "versions": (dict,),
 }
 
@@ -168,6 +169,8 @@ def read(path: Path, trusted: Sequence[str] = ()) -> dict[str, Any]:
         _check_memory(path.stat().st_size)
         data = path.read_bytes()  # once: what was checked is what is built
         state = _built(data, _checked(data, trusted))
+        if isinstance(state, dict):
+            state.setdefault("training", None)
         _check_fields(state)
         check_objects(state, _n_voxels(state["images"]))
         _warn_of_versions(path, state["versions"])

@@ -313,9 +313,9 @@ def fit_fold(
         start = time.perf_counter()
         model.fit_prepared(prepared, train, y[train])
     fitted = time.perf_counter()
-    y_pred, values, kind = _predicted(model, X_test, classes)
+    y_pred, values, kind = predicted(model, X_test, classes)
     if len(classes) == 0 and with_intervals:
-        values = _interval_values(model, X_test, y[test])
+        values = interval_values(model, X_test, y[test])
         kind = "" if values is None else "interval"
     end = time.perf_counter()
     kept = model if keep_model else None
@@ -336,7 +336,7 @@ def prepare_for_labels(estimator, X, groups=None) -> Any:
     return clone(estimator).prepare(X, **offer_groups(estimator, groups))
 
 
-def _predicted(model, X_test, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, str]:
+def predicted(model, X_test, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, str]:
     """Answers; probabilities (else decision values) by class, if any; and which of them."""
     if len(classes) and hasattr(last_step(model), "predict_with_proba"):
         final, seen = led_to_last_step(model, X_test)
@@ -376,7 +376,7 @@ def led_to_last_step(model: Any, X: Any) -> tuple[Any, Any]:
     return model, X
 
 
-def _interval_values(model, X_test, y_test) -> np.ndarray | None:
+def interval_values(model, X_test, y_test) -> np.ndarray | None:
     """Ends of the 90 % interval of each number, and the log density of what it was, if given."""
     if not hasattr(last_step(model), "predict_interval"):
         return None

@@ -24,6 +24,10 @@
 | rare-class | warning | a class has less than a tenth of the scans |
 | leave-one-out | warning | every test set has one of balanced classes: below chance on noise |
 | probability-scale | warning | after the run: AUC is high, and log-loss at chance |
+| training-scans | error | scans of a second sample are training scans of the model |
+| training-people | error | people of a second sample are in the training sample of the model |
+| unlike-training | warning | scans of a second sample are far from the training scans |
+| sample-shifted | warning | scale, classes or covariates are not as in training |
 
 Scans are judged by `voxprior.images.findings`; readers of files know what arrays do not show, and
 hand over their own findings. Errors stop a run, warnings are shown; naming one in ``allow`` lets it
@@ -71,7 +75,7 @@ if TYPE_CHECKING:
     from voxprior.validation.result import Result
 
 __all__ = ["SEVERITY", "Audit", "AuditError", "AuditWarning", "Check", "Finding", "audit", "heed"]
-__all__ += ["audit_predictions", "image_keys"]
+__all__ += ["Answer", "NotChecked", "audit_predictions", "image_keys", "judged"]
 
 SEVERITY = {
     "shared-group": "error",
@@ -96,6 +100,10 @@ SEVERITY = {
     "rare-class": "warning",
     "leave-one-out": "warning",
     "probability-scale": "warning",
+    "training-scans": "error",
+    "training-people": "error",
+    "unlike-training": "warning",
+    "sample-shifted": "warning",
 }
 
 
@@ -213,6 +221,11 @@ def audit(
     for name, message in findings:
         answer = answers[name]
         answers[name] = [*([] if isinstance(answer, NotChecked) else answer), message]
+    return judged(answers, allow)
+
+
+def judged(answers: Mapping[str, Answer], allow: Collection[str] = ()) -> Audit:
+    """Findings of the answers of checks, by name, errors first, and what came of each check."""
     found = [
         Finding(name, SEVERITY[name], text, name in set(allow))
         for name, texts in answers.items()
