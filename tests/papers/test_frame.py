@@ -1,6 +1,7 @@
 """Papers run as steps, are joined, and end in one page; absent data are named."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -198,6 +199,17 @@ def test_without_a_folder_nothing_is_written(run, papers, no_data, tmp_path, mon
     assert result.exit_code == 0, result.output
     assert "| C is best |" in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("paper", ["smith1999", "doe2001", "all"])
+def test_no_link_leads_to_a_picture_that_is_not_there(run, papers, no_data, tmp_path, paper):
+    printed = run("reproduce", paper, "--quick").output
+    assert "](" not in printed
+    assert ("Pictures are drawn with --out: Figure 1: a map." in printed) == (paper != "doe2001")
+    run("reproduce", paper, "--quick", "--out", tmp_path / "out")
+    for written in (tmp_path / "out").rglob("*.md"):
+        links = re.findall(r"\]\(([^)]+)\)", written.read_text())
+        assert all((written.parent / link).is_file() for link in links)
 
 
 def test_somebody_elses_folder_is_refused(refused, papers, tmp_path):

@@ -1,6 +1,7 @@
 """``voxprior decode``: images and labels in; report, predictions, maps and a model out."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from voxprior.cli.command_line import command_line
 from voxprior.cli.inputs import read, read_others
 from voxprior.cli.options import (
     Config,
+    DryRun,
     Json,
     Map,
     Model,
@@ -26,7 +28,7 @@ from voxprior.cli.options import (
     Workers,
 )
 from voxprior.cli.terminal import PlainConsole, say, versioned
-from voxprior.output import FINISHED, Clock, output_folder
+from voxprior.output import FINISHED, Clock, check_folder, output_folder
 
 
 def decode(
@@ -44,6 +46,7 @@ def decode(
     model: Model = None,
     config: Config = None,
     changes: Set = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     r"""Decode images: test a model on held-out scans, fit it on all, write a report.
@@ -73,7 +76,7 @@ def decode(
             --groups run --prior-from study --out sub-01
     """
     clock = Clock(command_line())
-    with output_folder(out, "result.json") as folder:
+    with _place(out, dry_run) as folder:
         settings = parameters(config, changes)
         if model is not None:
             registry.model(model).make(**settings)  # what is wrong is refused before scans are read
@@ -86,14 +89,20 @@ def decode(
         if prior_from is not None:
             with clock.phase("learning from others"):
                 others = read_others(prior_from, scans, trials, preparation)
-                decoder = _taught(decoder, others)
+                decoder = decoder if dry_run else _taught(decoder, others)
+        asked: dict[str, Any] = {
+            "cv": testing.split,
+            "allow": testing.allowed,
+            "permutations": permutations,
+            "test": test,
+            "title": _subject(data, scans.label),
+        }
+        if dry_run:
+            _show_plan(decoder.plan(data, **asked, **reporting.settings()), as_json)
+            return
         done = decoder.decode(
             data,
-            cv=testing.split,
-            allow=testing.allowed,
-            permutations=permutations,
-            test=test,
-            title=_subject(data, scans.label),
+            **asked,
             target=_target(scans),
             folder=folder / FINISHED,
             clock=clock,
@@ -111,6 +120,28 @@ def decode(
         print(versioned(found | {"folder": str(out)}))
     else:
         _show(found, out / "report.html")
+
+
+def _place(out: Path, dry_run: bool) -> AbstractContextManager[Path]:
+    """Return the folder to write into; for a dry run it is only checked."""
+    if not dry_run:
+        return output_folder(out, "result.json")
+    check_folder(out, "result.json")
+    return nullcontext(out)
+
+
+def _show_plan(plan: Any, as_json: bool) -> None:
+    """Print a plan, then what the audit would warn of or stop at."""
+    from voxprior.validation.audit import heed
+    from voxprior.validation.result import plain
+
+    if as_json:
+        print(versioned(plain(plan.summary())))
+    else:
+        console = PlainConsole()
+        for line in repr(plan).splitlines():
+            console.print(line)
+    heed(plan.audit)
 
 
 def _taught(decoder: Any, others: dict[str, Any]) -> Any:

@@ -253,6 +253,14 @@ Map = Annotated[
         "--map", help="Also test where in the brain classes differ, as voxprior map does."
     ),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Only say what would be done: scans, mask, split, findings of the audit, smallest "
+        "possible p, estimated time and memory. Nothing is written.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Permutations = Annotated[
     int,

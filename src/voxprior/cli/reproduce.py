@@ -69,7 +69,7 @@ def _run(names: list[str], data: Path | None, quick: bool, out: Path | None) -> 
     with datasets.looking_in(data):
         if out is None:
             found = frame.reproduce(names, quick)
-            typer.echo("\n".join(page.results(one) for one in found))
+            typer.echo("\n".join(page.results(one, pictures=False) for one in found))
         else:
             with output_folder(out, page.PAGE) as folder:
                 found = frame.reproduce(names, quick)

@@ -24,6 +24,7 @@ from voxprior.decoder.experiment import Experiment, all_models, by_name, split_o
 from voxprior.decoder.facts import mean_image
 from voxprior.decoder.mapping import Mapped, map_data
 from voxprior.decoder.one_class import ClassSpread
+from voxprior.decoder.plan import Plan, plan
 from voxprior.decoder.preparation import name_of, prepared
 from voxprior.decoder.saving import restored, state_of
 from voxprior.decoder.second_sample import SecondSample
@@ -350,6 +351,34 @@ class Decoder(SecondSample):
         """
         known = self._experiment(images, y, groups, covariates, cv, allow, folder)
         return decode(self, known, **asked)
+
+    def plan(
+        self, images, y=None, groups=None, covariates=None, *, cv=None, allow=(), **asked
+    ) -> Plan:  # fmt: skip
+        """Say what `decode` would test, what the audit finds, and how long it would take.
+
+        Some of the scans are fitted, for the estimate; nothing is written, and no finding of the
+        audit raises.
+
+        Parameters
+        ----------
+        images, y, groups, covariates, cv, allow
+            As in `evaluate`.
+        **asked
+            As in `decode`: permutations, test, curve, stock, title.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from voxprior import Decoder, VoxelSpace
+        >>> from voxprior.images import Dataset
+        >>> X = np.random.default_rng(0).normal(size=(12, 27)).astype("f4")
+        >>> data = Dataset(X, np.tile(["a", "b"], 6), VoxelSpace.grid((3, 3, 3)))
+        >>> plan = Decoder("gp").plan(data, permutations=99)
+        >>> plan.class_counts, plan.permutation.smallest_p
+        ({'a': 6, 'b': 6}, 0.01)
+        """
+        return plan(self, self._experiment(images, y, groups, covariates, cv, allow, None), **asked)
 
     def generate_report(
         self,

@@ -124,7 +124,7 @@ class Decoding:
         headline = self.report.summary["headline"]
         found = {"title": self.title, "verdict": self.verdict.text, **summary_of(self.result)}
         found |= {"headline": headline, "main_scores": main_scores(self.result.score_names)}
-        found["setting"] = setting(self.decoder.estimator, self.data, self.result)
+        found["setting"] = setting(self.decoder.estimator, self.data, self.result.settings["split"])
         found["decisions"] = list(self.data.decisions)
         if self.permutation is not None:
             found["permutation"] = _told(self.permutation)
@@ -230,12 +230,7 @@ def decode(
         Makes the map of the data, with an atlas, for the report and the files.
     """
     data, shown, clock = known.data, bool(decoder.verbose), clock or Clock()
-    check_interest(data.y, positive, prevalence)
-    if curve and kind_of(data.y) == "regressor":
-        raise InputError(
-            f"{option('curve')} needs classes, but the labels are numbers",
-            remedy="Leave it out",
-        )
+    check_asked(data, curve, positive, prevalence)
     places, mapped = atlas_of(data, atlas, atlas_labels), None
     if mapping is not None:
         with clock.phase("testing the map", show=False):
@@ -270,7 +265,8 @@ def decode(
         parts = {"done": facts(data), "permutation": relabelled, "beside": tables, "atlas": places}
         parts |= {"positive": positive, "prevalence": prevalence, "learning": learning}
         parts["decisions"] = choices(data, known.cv, result)
-        parts |= {"verdict": found, "setting": setting(decoder.estimator, data, result)}
+        split = result.settings["split"]
+        parts |= {"verdict": found, "setting": setting(decoder.estimator, data, split)}
         parts["command"] = clock.command
         parts["others"] = tested.results | others
         parts["sample"] = sample(data, result)
@@ -278,6 +274,16 @@ def decode(
         report = decoder.generate_report(result, title, data, **parts)
     parts_done = (relabelled, mapped, report, title, clock, learning)
     return Decoding(decoder, data, result, found, *parts_done)
+
+
+def check_asked(data: Dataset, curve: bool, positive: Any, prevalence: float | None) -> None:
+    """Refuse what such labels cannot be asked for."""
+    check_interest(data.y, positive, prevalence)
+    if curve and kind_of(data.y) == "regressor":
+        raise InputError(
+            f"{option('curve')} needs classes, but the labels are numbers",
+            remedy="Leave it out",
+        )
 
 
 def write_curve(curve: LearningCurve, path: Path) -> None:

@@ -86,7 +86,7 @@ def subject(data: Dataset, name: str | None = None) -> str:
     return " against ".join(map(str, labels)) if len(labels) <= 4 else f"{len(labels)} classes"
 
 
-def setting(estimator: Any, data: Dataset, result: Result) -> str:
+def setting(estimator: Any, data: Dataset, split: str) -> str:
     """Say on one line what the scores are of: scans, people or runs, voxels, mask, split, model."""
     said = [f"{data.n_samples} scans"]
     if data.groups is not None:
@@ -94,7 +94,7 @@ def setting(estimator: Any, data: Dataset, result: Result) -> str:
     said.append(
         f"{data.space.n_voxels:,} voxels" if data.images is None else data.images.mask_words
     )
-    said.append(str(result.settings.get("split", "given folds")))
+    said.append(split)
     if data.covariates is not None:
         said.append(f"{', '.join(data.covariates.columns)} regressed out")
     prior = getattr(estimator, "prior", None)  # learned from other subjects

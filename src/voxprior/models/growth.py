@@ -79,7 +79,9 @@ def tell_if_long(
     twice = "eight times as long for twice as many" if n_voxels is None else "longer with either"
     fewer = "Fewer scans (means of blocks or runs)"
     fewer = fewer if n_voxels is None else f"{fewer}, a smaller mask"
-    text = f"{type(model).__name__} takes about {_words(seconds)} for {size} on one core, and"
+    text = (
+        f"{type(model).__name__} takes about {time_in_words(seconds)} for {size} on one core, and"
+    )
     warnings.warn(InputWarning(f"{text} {twice}. {fewer}, or {less}, take less."), stacklevel=3)
 
 
@@ -93,10 +95,10 @@ def already_told() -> Iterator[None]:
         _told.reset(token)
 
 
-def _words(seconds: float) -> str:
+def time_in_words(seconds: float) -> str:
     """Return a time as people say it.
 
-    >>> _words(40.0), _words(500.0), _words(20_000.0)
+    >>> time_in_words(40.0), time_in_words(500.0), time_in_words(20_000.0)
     ('40 seconds', '8 minutes', '5.6 hours')
     """
     if seconds < 90:

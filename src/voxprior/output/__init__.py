@@ -5,10 +5,11 @@ from voxprior.output.folders import (
     FINISHED,
     as_written,
     check_files,
+    check_folder,
     is_log,
     output_files,
     output_folder,
 )
 
-__all__ = ["FINISHED", "RUN_FILE", "Clock", "as_written", "check_files", "is_log"]
-__all__ += ["output_files", "output_folder"]
+__all__ = ["FINISHED", "RUN_FILE", "Clock", "as_written", "check_files", "check_folder"]
+__all__ += ["is_log", "output_files", "output_folder"]

@@ -33,12 +33,24 @@ def output_folder(out: Path, sign: str) -> Iterator[Path]:
     is refused; logs of a command that failed do not count.
     """
     out = out.resolve()
-    refuse_inputs([out])
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: a file has that name", expected="a folder, or a free name")
+    _refuse_file(out)
     place = _place_for_hidden(out) / out.name
     with _written(place, out, MANIFEST, sign, lambda: _refuse_others(out, sign)) as work:
         yield work
+
+
+def check_folder(out: Path, sign: str) -> None:
+    """Refuse what `output_folder` would refuse before the work, and write nothing."""
+    out = out.resolve()
+    _refuse_file(out)
+    _refuse_inputs(unfinished(_place_for_hidden(out) / out.name), out, MANIFEST, sign)
+    _refuse_others(out, sign)
+
+
+def _refuse_file(out: Path) -> None:
+    refuse_inputs([out])
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: a file has that name", expected="a folder, or a free name")
 
 
 @contextmanager

@@ -23,16 +23,19 @@ RULE = (
 )
 
 
-def results(found: Reproduction) -> str:
-    """One paper as Markdown: its claims, tables and figures."""
+def results(found: Reproduction, pictures: bool = True) -> str:
+    """One paper as Markdown: its claims, tables and figures; or where no file is, their titles."""
     parts = [f"# {found.title}"] + ([QUICK] if found.quick else [])
     parts += [f"Written by `voxprior reproduce {found.name}`. {machine('numba')}."]
     if found.part.claims:
         parts += ["## Claims", RULE, markdown([claim.row() for claim in found.part.claims])]
     for title, table in found.part.tables.items():
         parts += [f"## {title}", _body(table), *([table.differs] if table.differs else [])]
-    for name, drawn in found.part.figures.items():
+    for name, drawn in found.part.figures.items() if pictures else ():
         parts += [f"## {_titled(name)}", f"![{_titled(name)}]({name}.png)", drawn.caption]
+    if found.part.figures and not pictures:
+        titles = "; ".join(map(_titled, found.part.figures))
+        parts += [f"Pictures are drawn with --out: {titles}."]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

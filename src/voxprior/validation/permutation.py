@@ -43,6 +43,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from voxprior.blocks import blocked
 from voxprior.errors import InputError, option
@@ -260,13 +261,9 @@ def permutation_test(
     known: dict[str, Any] = {"variables": variables, "columns": columns, "names": names}
     known |= {"findings": findings, "looked": looked, "allow": allow}
     found = audit_once(audited, estimator, X, y, groups, folds, **known)
-    structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=bool(len(classes)))
-    fixed = test == "refit" or folds_without_labels(folds, X, groups, cv, estimator)
-    alone = scheme == "auto" and structure.scheme != "within" and len(structure.code) == len(y)
-    if not fixed and alone and blocks is None:
-        inside = within_folds(y, folds, symmetric=bool(len(classes)))
-        if inside is not None and _floor(inside) <= 1 / (n_permutations + 1):
-            structure, cv, fixed = inside, folds, True
+    structure, cv, fixed = _exchanged(
+        estimator, X, y, groups, cv, folds, test, blocks, scheme, n_permutations
+    )
     estimator, said = settle_search(estimator, X, y, groups, hyperparameters)
     codes, exact = _draw(structure, n_permutations, random_state)
     scores = _scores(test, score, reported or _default_score(y, classes), classes)
@@ -287,14 +284,14 @@ def permutation_test(
         p, used, stopped = _p_in_batch(ranks, scores, scores[0])
         words = _stand_in(test, estimator, scores, ranks)
     _refuse_undefined(ranks[0, 0], scores[0])
-    smallest = max(1 / len(codes), _floor(structure))
+    smallest = _smallest_p(structure, n_permutations)
     sign = sign_of(scores[0])
     return PermutationResult(
         scores[0],
         float(sign * ranks[0, 0]),
         sign * ranks[1 : used + 1, 0],
         p,
-        float(smallest),
+        smallest,
         structure.statement,
         structure.n_distinct,
         exact and complete and not stopped,
@@ -307,9 +304,61 @@ def permutation_test(
     )
 
 
+class Exchange(NamedTuple):
+    """How a permutation test would relabel."""
+
+    test: str  # "batch", "fast" or "refit"
+    scheme: str  # how labels are exchanged, in words
+    n: int  # relabellings
+    smallest_p: float
+
+
+def planned_exchange(
+    estimator, X, y, groups, cv, folds, *, test: str, n_permutations: int, blocks=None
+) -> Exchange:
+    """Say how `permutation_test` would relabel, and the smallest p that it can give.
+
+    Parameters
+    ----------
+    estimator, X, y, groups, cv
+        As in `permutation_test`.
+    folds : list of (train, test)
+        Of this split.
+    test, n_permutations, blocks
+        As in `permutation_test`.
+    """
+    test = choose_test(test, estimator, X, None)
+    cv = default_split(estimator, y, groups) if cv is None else cv
+    structure, _, _ = _exchanged(
+        estimator, X, y, groups, cv, folds, test, blocks, "auto", n_permutations
+    )
+    n = min(n_permutations, structure.n_distinct - 1)
+    return Exchange(test, structure.statement, n, _smallest_p(structure, n_permutations))
+
+
+def _exchanged(
+    estimator, X, y, groups, cv, folds, test, blocks, scheme, n_permutations
+) -> tuple[Relabelling, Any, bool]:
+    """What is exchanged, the split, and whether the folds are the same for every relabelling."""
+    symmetric = is_classifier(estimator)
+    structure = relabelling(y, groups, blocks, scheme=scheme, symmetric=symmetric)
+    fixed = test == "refit" or folds_without_labels(folds, X, groups, cv, estimator)
+    alone = scheme == "auto" and structure.scheme != "within" and len(structure.code) == len(y)
+    if not fixed and alone and blocks is None:
+        inside = within_folds(y, folds, symmetric=symmetric)
+        if inside is not None and _floor(inside) <= 1 / (n_permutations + 1):
+            return inside, folds, True
+    return structure, cv, fixed
+
+
 def _floor(structure: Relabelling) -> float:
     """The smallest p that the design allows, (2) of `relabel`."""
     return structure.n_symmetric / structure.n_distinct
+
+
+def _smallest_p(structure: Relabelling, n_permutations: int) -> float:
+    """The smallest p that the design and the number of relabellings allow."""
+    return float(max(1 / min(n_permutations + 1, structure.n_distinct), _floor(structure)))
 
 
 def _default_score(y, classes) -> str:
