@@ -1,6 +1,9 @@
 """The demo, on scenes small enough for a test; the scenes themselves are tested where they live."""
 
+from importlib import import_module
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 from tests.cli.conftest import SHAPE, save
@@ -8,6 +11,9 @@ from tests.cli.conftest import SHAPE, save
 from voxprior import registry
 from voxprior.images import haxby
 from voxprior.simulate import Scene, blobs, scenes, time_courses
+
+demo = import_module("voxprior.cli.demo")
+NAMED = ("sharing", "auto", "logistic *")
 
 
 def _courses(seed):
@@ -39,19 +45,49 @@ def few_families(monkeypatch):
     monkeypatch.setattr(registry, "MODELS", few)
 
 
-def test_tables_picture_and_report(run, small, tmp_path):
+def test_one_table_picture_and_report(run, small, tmp_path):
     out = tmp_path / "demo"
     result = run("demo", "--out", out, "--seeds", 2, "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.replace(str(out), "").splitlines())) <= 80
     words = " ".join(result.stdout.split())
-    assert "courses: neighbours are alike; mean accuracy" in words
-    assert "logistic *" in words
-    assert "The automatic default in all scenes" in words
-    assert "Mean cost of decisions, one blob" in words
+    assert "Which prior for which truth" in words
+    assert "neighbours are alike" in words
+    assert "by training scans per class" not in words
     assert "seconds, after compiling" in words
-    assert "auto in the demo: one blob, 4 scans per class" in (out / "report.html").read_text()
+    assert result.stdout.splitlines()[-1].startswith("your own images: voxprior decode ")
+    page = (out / "report.html").read_text()
+    assert "auto in the demo: one blob, 4 scans per class" in page
+    assert "Which prior for which truth" in page
     assert (out / "demo.png").stat().st_size > 10_000
+
+
+def test_details(run, small, tmp_path):
+    words = run("demo", "--out", tmp_path / "o", "--seeds", 2, "--jobs", 1, "--details").stdout
+    assert max(map(len, words.replace(str(tmp_path), "").splitlines())) <= 80
+    words = " ".join(words.split())
+    assert "courses: neighbours are alike; mean accuracy" in words
+    assert "Mean cost of decisions, one blob" in words
+    assert "--details" not in words
+
+
+@pytest.mark.parametrize("gain", [-0.2, 0.0, 0.2])
+def test_a_family_that_is_not_ahead_is_called_so(gain, capsys):
+    """Of known scores the words are those of the interval, for families and default alike."""
+    scene, rows, noise = SMALL[0], [], (-0.01, 0.0, 0.01)
+    for seed in range(3):
+        for name in ("sharing", "auto", "logistic", "lda", "centroid"):
+            own = {"sharing": 0.5 + gain + noise[seed], "auto": 0.5, "logistic": 0.5}.get(name, 0.4)
+            at = {"scene": scene.title, "seed": seed, "size": 2, "decoder": name}
+            rows.append(at | {"accuracy": own})
+    demo._show(pd.DataFrame(rows), [scene], 3, details=False)
+    printed = capsys.readouterr().out
+    lines = {name: next(s for s in printed.splitlines() if f" {name} " in s) for name in NAMED}
+    word = "ahead" if gain > 0 else "behind" if gain < 0 else "not ahead"
+    assert lines["sharing"].split("]")[1].strip() == word
+    assert f"{gain:+.3f} [{gain - 0.025:+.3f}, {gain + 0.025:+.3f}]" in lines["sharing"]
+    assert lines["auto"].endswith("not ahead")
+    assert lines["logistic *"].split()[-1] == "0.500"
 
 
 def test_json(run_json, small, tmp_path, bare_report):

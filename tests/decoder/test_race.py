@@ -71,7 +71,7 @@ def test_verdicts_are_paired_t_intervals(score, rng):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "word"), [(0.1, 0.2, "ahead"), (-0.1, 0.2, "as good"), (-0.2, -0.1, "behind")]
+    ("low", "high", "word"), [(0.1, 0.2, "ahead"), (-0.1, 0.2, "not ahead"), (-0.2, -0.1, "behind")]
 )
 def test_words(low, high, word):
     assert race.Verdict("lda", (low + high) / 2, low, high).word == word
@@ -106,7 +106,7 @@ def test_what_is_stopped_is_not_told(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda scene: scene.title)
 def test_families_are_ahead_where_their_assumption_is_true(scene):
-    """What the demo and the README show: ahead of every stock decoder at the decisive size."""
+    """What the demo shows: ahead of every stock decoder at the decisive size."""
     sizes = tuple(dict.fromkeys([scene.decisive, scene.sizes[-1]]))  # the last says what tests
     table = race.race([replace(scene, sizes=sizes)], 6)
     for name in scene.families:

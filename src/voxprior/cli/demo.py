@@ -1,4 +1,4 @@
-"""``voxprior demo``: what each prior is worth where it is right, beside stock decoders."""
+"""``voxprior demo``: which prior helps where, compared with stock decoders."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from voxprior.cli.command_line import command_line
 from voxprior.cli.options import Json
@@ -17,11 +18,16 @@ from voxprior.writing import write_whole, written_whole
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
+    from voxprior.decoder.race import Verdict
     from voxprior.simulate import Scene
     from voxprior.validation import Result
 
 PAGE, PICTURE, SCORES = "report.html", "demo.png", "scores.tsv"
+QUESTION = "Which prior for which truth"
+ANSWER = ("decoder", "score", "gain over stock", "verdict")
+NEXT = "voxprior decode maps/*.nii.gz --labels table.tsv --label group"
 
 
 class Data(StrEnum):
@@ -43,19 +49,24 @@ def demo(
         ),
     ] = Data.SIMULATED,
     seeds: Annotated[int, typer.Option(min=2, max=100, help="Experiments in each scene.")] = 6,
+    details: Annotated[
+        bool, typer.Option("--details", help="Print all scores, and what decisions cost.")
+    ] = False,
+    # Processes take longer to start than six experiments take.
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", help="Number of worker processes; -1: one per core.")
-    ] = -1,
+    ] = 1,
     as_json: Json = False,
 ) -> None:
-    """Show what each family is worth where its assumption is true.
+    """Show which prior helps where: one simulated scene per family, in which its assumption holds.
 
-    One scene per family, in each the family and the automatic default beside tuned logistic
-    regression, shrinkage LDA and nearest centroid, all with their defaults on the same scans.
-    Prints mean scores by training scans per class, and says where a stock decoder is as good.
-    Writes all scores, one picture (maps, learning curves with 95 % bands) and the report of the
-    automatic default in one scene.
+    In each scene the family and the automatic default are compared with tuned logistic
+    regression, shrinkage LDA and nearest centroid, all with their defaults on the same scans. The
+    table has the gain over the best of these three with its interval, and says where there is
+    none. Writes all scores, one picture (maps, learning curves with 95 % bands) and the report of
+    the automatic default in one scene.
 
+        voxprior demo --details
         voxprior demo --data haxby
     """
     from voxprior.decoder.race import race, warm_up
@@ -78,7 +89,8 @@ def demo(
     if as_json:
         print(versioned(_summary(table, scenes, out) | {"seconds": seconds}))
     else:
-        _show(table, scenes, seeds, out, seconds)
+        _show(table, scenes, seeds, details)
+        _lead_on(out, seconds)
 
 
 def _scenes(data: Data) -> Sequence[Scene]:
@@ -151,7 +163,7 @@ def _write_report(table: pd.DataFrame, scenes: Sequence[Scene], folder: Path) ->
     data = Dataset(drawn.X[rows], drawn.y[rows].astype(str), drawn.space)
     decoder = Decoder()
     result = decoder.evaluate(data)
-    beside = []
+    beside = [_answer_for_the_page(table, scenes)]
     for one in scenes:
         headings, cells = _cells(table, one)
         beside.append({"caption": _caption(one), "columns": headings, "rows": cells})
@@ -165,8 +177,18 @@ def _write_report(table: pd.DataFrame, scenes: Sequence[Scene], folder: Path) ->
 
 
 def _caption(scene: Scene) -> str:
-    score = "log-loss, small is good" if scene.score == "log_loss" else "accuracy"
-    return f"{scene.title}: {scene.claim}; mean {score}, by training scans per class"
+    better = ", small is good" if scene.score == "log_loss" else ""
+    return (
+        f"{scene.title}: {scene.claim}; mean {_score(scene)}{better}, by training scans per class"
+    )
+
+
+def _score(scene: Scene) -> str:
+    return scene.score.replace("_", "-")
+
+
+def _gain(held: Verdict) -> str:
+    return f"{held.gain:+.3f} [{held.low:+.3f}, {held.high:+.3f}]"
 
 
 def _cells(table: pd.DataFrame, scene: Scene) -> tuple[list[str], list[list[str]]]:
@@ -177,28 +199,40 @@ def _cells(table: pd.DataFrame, scene: Scene) -> tuple[list[str], list[list[str]
     found = means(table, scene)
     rows = []
     for name, scores in found.iterrows():
-        stock, told = name in STOCK, ["", ""]
+        stock, said = name in STOCK, ["", ""]
         if not stock:
             held = verdict(table, scene, str(name))
-            told = [f"{held.gain:+.3f} [{held.low:+.3f}, {held.high:+.3f}]", held.word]
-        rows.append([f"{name} *" if stock else str(name), *map(decimals, scores), *told])
+            said = [_gain(held), held.word]
+        rows.append([f"{name} *" if stock else str(name), *map(decimals, scores), *said])
     rival = verdict(table, scene, scene.families[0]).rival
     against = f"gain over {rival} at {scene.decisive}"
     return ["decoder", *map(str, found.columns), against, "verdict"], rows
 
 
-def _over_all(table: pd.DataFrame, scenes: Sequence[Scene]) -> list[list[str]]:
-    """Rows of the automatic default, a scene each."""
+def _answer(table: pd.DataFrame, scene: Scene) -> tuple[str, list[list[str]]]:
+    """What is true in a scene, and rows of its families, the default and the best stock decoder."""
     from voxprior.decoder.comparison import decimals
     from voxprior.decoder.race import DEFAULT, means, verdict
 
+    at = means(table, scene)[scene.decisive]
+    held = {name: verdict(table, scene, name) for name in (*scene.families, DEFAULT)}
+    rows = [[name, decimals(at[name]), _gain(one), one.word] for name, one in held.items()]
+    rival = held[DEFAULT].rival
+    # Nobody knows what is true of real scans: their title says what they are.
+    truth = scene.claim if scene.truth else f"{scene.title}: {scene.claim}"
+    said = f"{truth}\n{_score(scene)}, {scene.decisive} per class"
+    return said, [*rows, [f"{rival} *", decimals(at[rival]), "", ""]]
+
+
+def _answer_for_the_page(table: pd.DataFrame, scenes: Sequence[Scene]) -> dict[str, Any]:
     rows = []
     for scene in scenes:
-        held, at = verdict(table, scene, DEFAULT), means(table, scene)[scene.decisive]
-        best = (min if scene.score == "log_loss" else max)(at[list(scene.families)])
-        scores = map(decimals, (at[DEFAULT], best, at[held.rival]))
-        rows.append([scene.title, str(scene.decisive), *scores, held.rival, held.word])
-    return rows
+        said, of_scene = _answer(table, scene)
+        rows += [
+            [*cells[:1], said if n == 0 else "", *cells[1:]] for n, cells in enumerate(of_scene)
+        ]
+    columns = ["decoder", "what is true, score, training scans per class", *ANSWER[1:]]
+    return {"caption": QUESTION, "columns": columns, "rows": rows}
 
 
 def _decisions(table: pd.DataFrame, scene: Scene) -> list[list[str]]:
@@ -234,32 +268,58 @@ def _summary(table: pd.DataFrame, scenes: Sequence[Scene], out: Path) -> dict[st
     return plain({"scenes": told, **{key: str(out / name) for key, name in files.items()}})
 
 
-def _show(
-    table: pd.DataFrame, scenes: Sequence[Scene], seeds: int, out: Path, seconds: float
-) -> None:
-    from voxprior.decoder.race import COSTS, UNDECIDED
-
+def _show(table: pd.DataFrame, scenes: Sequence[Scene], seeds: int, details: bool) -> None:
     console = PlainConsole()
-    for scene in scenes:
-        headings, rows = _cells(table, scene)
-        print_table(console, headings, rows, _caption(scene))
+    _print_answer(console, table, scenes)
     console.print(
-        f"* stock decoder. Means of {seeds} experiments; gains over the stock decoder that is best "
-        "there, with 95 % intervals, paired: 'as good' where the interval holds 0."
+        f"* the best stock decoder there. Means of {seeds} experiments; gains over it with 95 % "
+        "intervals, paired, positive where better. 'not ahead': the interval holds 0."
     )
     if any(scene.truth is None for scene in scenes):
         console.print("Experiments that share real scans are alike: these intervals are short.")
-    headings = ["scene", "scans per class", "auto", "best family", "best stock", "which", "auto is"]
-    print_table(console, headings, _over_all(table, scenes), "The automatic default in all scenes")
+    if details:
+        _print_details(console, table, scenes)
+    else:
+        console.print("'per class' counts training scans; --details shows other numbers of them.")
+
+
+def _print_answer(console: Console, table: pd.DataFrame, scenes: Sequence[Scene]) -> None:
+    """Print a row per scene, with a line for each of its decoders."""
+    from rich.table import Table
+
+    answer = Table(title=QUESTION, box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    answer.add_column("what is true", width=24)
+    for heading in ANSWER:
+        left = heading in ("decoder", "verdict")
+        answer.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    for scene in scenes:
+        said, rows = _answer(table, scene)
+        answer.add_row()
+        answer.add_row(Text(said), *(Text("\n".join(cells)) for cells in zip(*rows)))
+    console.print(answer)
+    console.print()
+
+
+def _print_details(console: Console, table: pd.DataFrame, scenes: Sequence[Scene]) -> None:
+    from voxprior.decoder.race import COSTS, UNDECIDED
+
+    for scene in scenes:
+        headings, rows = _cells(table, scene)
+        print_table(console, headings, rows, _caption(scene))
     for scene in scenes:
         if scene.score == "log_loss":
             headings = ["decoder", "likeliest class", "least expected cost", "share left open"]
-            told = (
+            said = (
                 f"a miss costs {COSTS[0, 1]:g}, a false alarm {COSTS[1, 0]:g}, to leave a scan "
                 f"open {UNDECIDED:g}; {scene.sizes[-1]} scans per class"
             )
             title = f"Mean cost of decisions, {scene.title}"
-            print_table(console, headings, _decisions(table, scene), title, told)
+            print_table(console, headings, _decisions(table, scene), title, said)
+
+
+def _lead_on(out: Path, seconds: float) -> None:
+    console = PlainConsole()
     console.print(f"{seconds:.0f} seconds, after compiling.")
-    for what, name in {"Scores": SCORES, "Picture": PICTURE, "Report of auto": PAGE}.items():
+    for what, name in {"scores": SCORES, "picture": PICTURE, "report of auto": PAGE}.items():
         console.print(f"{what}: {out / name}", soft_wrap=True)
+    console.print(f"your own images: {NEXT}", soft_wrap=True)

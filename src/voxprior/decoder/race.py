@@ -163,7 +163,7 @@ class Verdict(NamedTuple):
     @property
     def word(self) -> str:
         """Whether it is ahead, behind, or neither is shown to be better."""
-        return "ahead" if self.low > 0 else "behind" if self.high < 0 else "as good"
+        return "ahead" if self.low > 0 else "behind" if self.high < 0 else "not ahead"
 
 
 def means(table: pd.DataFrame, scene: Scene, score: str | None = None) -> pd.DataFrame:
@@ -184,7 +184,7 @@ def spread(values: np.ndarray) -> float:
 
 
 def verdict(table: pd.DataFrame, scene: Scene, name: str, size: int | None = None) -> Verdict:
-    """Hold a decoder against the stock decoder that is best in the same scene at the same size."""
+    """Compare a decoder with the stock decoder that is best in the same scene at the same size."""
     size = scene.decisive if size is None else size
     part = table[(table["scene"] == scene.title) & (table["size"] == size)]
     by_seed = part.pivot(index="seed", columns="decoder", values=scene.score)

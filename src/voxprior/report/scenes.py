@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Lines that matter are coloured, what they are held against is grey; inches of a map and a curve.
+# Lines that matter are coloured, what they are compared with is grey; inches of a map and a curve.
 STRONG = ("#c0392b", "#d68910", "#7d3c98", "#16a085", "#5d6d7e", "#a04000")
 DEFAULT_COLOR, DASHES = "#1f618d", ("--", ":", "-.")
-MAP_WIDTH, CURVE_WIDTH, HEIGHT = 2.0, 3.6, 2.35
+MAP_WIDTH, CURVE_WIDTH, HEIGHT = 2.8, 3.6, 2.2
+# Of each map: what is true may lie in places far from each other.
+N_SLICES = 2
 
 
 class Curve(NamedTuple):
@@ -54,31 +56,35 @@ def draw_strips(strips: Sequence[Strip]) -> Figure:
     """Draw experiments below each other: maps on the left, learning curves on the right."""
     columns = max(len(strip.maps) for strip in strips)
     figure = blank(columns * MAP_WIDTH + CURVE_WIDTH, HEIGHT * len(strips))
-    ratios = [MAP_WIDTH] * columns + [CURVE_WIDTH]
     rows = figure.subfigures(len(strips), 1, squeeze=False)[:, 0]
     for row, strip in zip(rows, strips):
         row.suptitle(f"{strip.title}: {strip.claim}", fontsize="medium", ha="left", x=0.01)
-        axes = row.subplots(1, columns + 1, width_ratios=ratios)
-        _draw_maps(axes[:-1], strip)
+        each = 1 if any(values.ndim == 2 for values in strip.maps.values()) else N_SLICES
+        ratios = [MAP_WIDTH / each] * (columns * each) + [CURVE_WIDTH]
+        axes = row.subplots(1, len(ratios), width_ratios=ratios)
+        _draw_maps(axes[:-1], strip, each)
         _draw_curves(axes[-1], strip)
     return figure
 
 
-def _draw_maps(axes: Sequence[Axes], strip: Strip) -> None:
-    for ax in axes[len(strip.maps) :]:
+def _draw_maps(axes: Sequence[Axes], strip: Strip, each: int) -> None:
+    for ax in axes[len(strip.maps) * each :]:
         ax.set_axis_off()
     volumes = [values for values in strip.maps.values() if values.ndim == 1]
-    z = common_slices(strip.space, volumes, 1)[0] if volumes else 0
-    for ax, (name, values) in zip(axes, strip.maps.items()):
-        colors = colors_of(values)
+    chosen = common_slices(strip.space, volumes, each) if volumes else []
+    for number, (name, values) in enumerate(strip.maps.items()):
+        colors, own = colors_of(values), axes[number * each : (number + 1) * each]
         if values.ndim == 2:
-            ax.imshow(values, cmap=colors.cmap, norm=colors.norm, interpolation="none")
-            ax.set(xticks=[], yticks=[])
-            ax.set_title(name, fontsize="small")
+            own[0].imshow(values, cmap=colors.cmap, norm=colors.norm, interpolation="none")
+            own[0].set(xticks=[], yticks=[])
+            own[0].set_title(name, fontsize="small")
             continue
         volume = axial(strip.space, values, fill=np.nan)
-        draw_slice(ax, silhouette(strip.space), volume, z, colors)
-        ax.set_title(f"{name}, {slice_name(volume, z)}", fontsize="small")
+        for ax in own[len(chosen) :]:
+            ax.set_axis_off()
+        for ax, z in zip(own, chosen):
+            draw_slice(ax, silhouette(strip.space), volume, z, colors)
+            ax.set_title(f"{name}\n{slice_name(volume, z)}", fontsize="small")
 
 
 def _draw_curves(ax: Axes, strip: Strip) -> None:
@@ -87,12 +93,14 @@ def _draw_curves(ax: Axes, strip: Strip) -> None:
         (strip.default, [{"color": DEFAULT_COLOR}]),
         (strip.families, [{"color": color, "linewidth": 2.0} for color in STRONG]),
     ]
+    most = np.inf if strip.score == "log_loss" else 1.0
     for curves, styles in looks:
         for (name, curve), style in zip(curves.items(), styles):
             mean, half = np.array(curve.mean), np.array(curve.half)
             ax.plot(curve.sizes, mean, marker="o", markersize=3, label=name, **style)
+            low, high = np.maximum(mean - half, 0.0), np.minimum(mean + half, most)
             band = {"color": style["color"], "alpha": 0.13, "linewidth": 0}
-            ax.fill_between(curve.sizes, mean - half, mean + half, **band)
+            ax.fill_between(curve.sizes, low, high, **band)
     ax.axhline(strip.chance, color=SOFT, linewidth=0.6)
     ax.set_xlabel("training scans per class", fontsize="small")
     ax.set_ylabel(score_name(strip.score), fontsize="small")

@@ -29,8 +29,8 @@ from voxprior.simulate.sharing import time_courses
 
 __all__ = ["SCENES", "Scene"]
 
-# Millimetres: a brain of 1,084 voxels, so that every family learns in parts of a second.
-RESOLUTION = 12
+# Millimetres: a brain of 3,666 voxels, so that every family learns in parts of a second.
+RESOLUTION = 8
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Scene:
     sizes : tuple of int
         Training scans per class.
     decisive : int
-        The size at which families are held against stock decoders.
+        The size at which families are compared with stock decoders.
     score : {"accuracy", "log_loss"}
-        What they are held against each other by.
+        What they are compared by.
     truth : callable, optional
         Where the classes differ in truth, (V,), or which nodes go together, (n, n).
     maps : dict of str to callable
@@ -70,7 +70,7 @@ class Scene:
 
 def _time_courses(seed: int) -> Simulated:
     return time_courses(
-        brain(RESOLUTION), 60, n_times=8, amplitude=0.4, n_regions=10, active_regions=2,
+        brain(RESOLUTION), 60, n_times=8, amplitude=0.3, n_regions=10, active_regions=2,
         random_state=seed,
     )  # fmt: skip
 
@@ -84,7 +84,10 @@ def _blob(seed: int) -> Simulated:
 
 
 def _probabilities(seed: int) -> Simulated:
-    return smooth_maps(brain(RESOLUTION), 240, strength=2.0, random_state=seed)
+    return smooth_maps(
+        brain(RESOLUTION), 240, strength=2.0, smoothness=3.0, weight_smoothness=3.0,
+        random_state=seed,
+    )  # fmt: skip
 
 
 def _latent_regions(seed: int) -> Simulated:
@@ -109,7 +112,7 @@ SCENES = (
     ),
     Scene(
         "connectivity",
-        "classes differ in which of 24 regions go together, in nothing else",
+        "classes differ only in which regions go together",
         ("fields",),
         _connectivity,
         sizes=(5, 10, 20),
@@ -129,7 +132,7 @@ SCENES = (
     ),
     Scene(
         "probabilities",
-        "smooth maps, and labels that are drawn from known probabilities",
+        "smooth maps, labels drawn from known probabilities",
         ("gp", "rvm"),
         _probabilities,
         sizes=(5, 10, 20),
@@ -140,7 +143,7 @@ SCENES = (
     ),
     Scene(
         "latent regions",
-        "binary maps; two hidden regions, both needed, drive the class",
+        "in binary maps, two hidden regions drive the class",
         ("network",),
         _latent_regions,
         sizes=(10, 20, 40),
