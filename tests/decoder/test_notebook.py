@@ -1,11 +1,13 @@
 """What a notebook shows of a decoder, of what it finds, and of the place of its voxels."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from nibabel import Nifti1Image
 from sklearn.linear_model import LogisticRegression
 
 from voxprior import BayesDecision, Decoder, VoxelSpace
-from voxprior.images import Dataset
+from voxprior.images import Dataset, load_maps
 from voxprior.mapping import map_test, region_test, searchlight
 from voxprior.simulate import blobs
 
@@ -31,6 +33,39 @@ def test_a_number_has_no_classes():
     shown = Decoder("ridge").fit(Dataset(data.X, target, data.space))._repr_html_()
     assert "ridge" in shown
     assert "classes" not in shown
+
+
+def shown_dataset(**given):
+    X = np.zeros((4, 12), "f4")
+    return Dataset(X, given.pop("y", np.array(["<i>", "b"] * 2)), VoxelSpace.grid((2, 3, 2)),
+                   **given)._repr_html_()  # fmt: skip
+
+
+def test_a_dataset_shows_what_it_holds_and_what_was_left_out():
+    dropped = ("sub-09_map.nii.gz: no row in <participants.tsv>", "sub-10: no label")
+    shown = shown_dataset(groups=np.array([1, 1, 2, 2]), dropped=dropped, notes=("a note",))
+    for cell in ("samples</th><td>4", "&lt;i&gt;: 2, b: 2", "groups</th><td>2", "voxels</th><td>12",
+                 "no row in &lt;participants.tsv&gt;; sub-10", "a note"):  # fmt: skip
+        assert cell in shown
+    assert "<i>" not in shown
+    plain = shown_dataset()
+    assert "groups" not in plain
+    assert "left out</th><td>nothing" in plain
+
+
+def test_a_dataset_of_numbers_or_without_labels():
+    assert "numbers</th><td>0.5 to 3.5" in shown_dataset(y=np.arange(4) + 0.5)
+    assert "labels</th><td>none" in shown_dataset(y=None)
+
+
+def test_data_that_were_read_show_their_mask_and_so_does_the_decoder():
+    rng = np.random.default_rng(0)
+    images = [Nifti1Image(rng.normal(size=(4, 3, 3)).astype("f4"), np.eye(4)) for _ in range(8)]
+    data = load_maps(images, np.tile(["a", "b"], 4), covariates=pd.DataFrame({"age": range(8)}))
+    decoder = Decoder("logistic").fit(data)
+    for shown in (data._repr_html_(), decoder._repr_html_()):
+        assert f"mask</th><td>{data.images.mask_words}" in shown
+        assert "age" in shown
 
 
 def test_a_space_shows_its_size():

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from voxprior import modelfile
@@ -28,6 +27,7 @@ from voxprior.decoder.plan import Plan, plan
 from voxprior.decoder.preparation import name_of, prepared
 from voxprior.decoder.saving import restored, state_of
 from voxprior.decoder.second_sample import SecondSample
+from voxprior.decoder.showing import decoder_html, maps_figure
 from voxprior.decoder.training import TrainingSample
 from voxprior.errors import InputTypeError
 from voxprior.images import Dataset, ImageSpace
@@ -35,7 +35,9 @@ from voxprior.mapping import MapTest
 from voxprior.report import Report, make_report, model_maps
 from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
-from voxprior.validation.result import html_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Decoder(SecondSample):
@@ -416,17 +418,20 @@ class Decoder(SecondSample):
         parts["of_model"] = self.voxel_maps()
         return make_report(self.estimator_, self.masker_, result, title, training, **parts)
 
+    def plot_maps(self, *names: str, data: Dataset | None = None) -> Figure:
+        """Draw maps of the fitted model below each other, as the report draws them.
+
+        Parameters
+        ----------
+        *names : str
+            Names in `maps_`; without any, all maps in which there is something to see.
+        data : Dataset, optional
+            The scans: their names say whether the template is the anatomy, else it is their mean.
+        """
+        return maps_figure(self, names, data)
+
     def _repr_html_(self) -> str:
-        """What is decoded by what, for a notebook; decisions once it is fitted."""
-        fitted = hasattr(self, "estimator_")
-        rows = {"model": name_of(self.estimator), "fitted": "yes" if fitted else "no"}
-        if fitted:
-            rows["scans are of"] = repr(self.masker_.space)
-            if hasattr(self, "classes_"):
-                rows["classes"] = ", ".join(map(str, self.classes_))
-            told = getattr(self.estimator_, "decisions_", ())
-            rows |= {f"decision {n}": str(one) for n, one in enumerate(told, start=1)}
-        return html_table("Decoder", pd.DataFrame({"": rows}))
+        return decoder_html(self)
 
     def _repr_mimebundle_(self, **_) -> dict[str, str]:
         """Notebooks ask for this one first, and scikit-learn's shows parameters alone."""

@@ -52,6 +52,8 @@ from voxprior.validation.scores import score_name
 from voxprior.writing import write_whole
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from voxprior.decoder.decoder import Decoder
     from voxprior.decoder.mapping import Mapped
 
@@ -173,6 +175,14 @@ class Decoding:
         if rows:
             text = pd.DataFrame(rows).to_csv(sep="\t", index=False)
             write_whole(place / naming.file("maps.tsv"), text)
+
+    def plot(self) -> Figure:
+        """Return the first figure of the page: this decoder and others, with chance."""
+        return self.report.standing
+
+    def plot_maps(self, *names: str) -> Figure:
+        """Draw maps of the decoder over the anatomy of the page; without names all of them."""
+        return self.decoder.plot_maps(*names, data=self.data)
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.result!r}"

@@ -10,7 +10,8 @@ import numpy as np
 
 from voxprior.errors import InputError
 from voxprior.images.sources import relative_folders
-from voxprior.labels import refuse_alike
+from voxprior.labels import kind_of, refuse_alike
+from voxprior.notebook import facts_html
 from voxprior.space import VoxelSpace
 
 if TYPE_CHECKING:
@@ -185,6 +186,32 @@ class Dataset:
             columns=pick_rows(self.columns),
             names=tuple(self.names[r] for r in rows) if self.names else (),
         )
+
+    def _repr_html_(self) -> str:
+        """Say how many samples there are, of what, in which voxels, and what is missing."""
+        facts: dict[str, Any] = {"samples": self.n_samples} | self._of_labels()
+        if self.groups is not None:
+            facts["groups"] = len(np.unique(self.groups))
+        facts["voxels"] = f"{self.space.n_voxels:,}"
+        if self.images is not None:
+            facts["mask"] = self.images.mask_words
+        if self.n_times > 1:
+            facts["volumes per sample"] = self.n_times
+        if self.covariates is not None:
+            facts["covariates"] = ", ".join(map(str, self.covariates.columns))
+        facts["left out"] = "; ".join(self.dropped) or "nothing"
+        facts |= {f"decision {n}": one for n, one in enumerate(self.decisions, start=1)}
+        facts |= {f"note {n}": one for n, one in enumerate(self.notes, start=1)}
+        return facts_html("Dataset", facts)
+
+    def _of_labels(self) -> dict[str, str]:
+        """Samples of each class, or the range of numbers."""
+        if self.y is None:
+            return {"labels": "none"}
+        if kind_of(self.y) == "regressor":
+            return {"numbers": f"{np.min(self.y):g} to {np.max(self.y):g}"}
+        labels, counts = np.unique(self.y, return_counts=True)
+        return {"classes": ", ".join(f"{label}: {n}" for label, n in zip(labels, counts))}
 
     def __repr__(self) -> str:
         times = f" x {self.n_times} times" if self.n_times > 1 else ""

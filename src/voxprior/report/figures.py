@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +41,24 @@ NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def blank(width: float, height: float) -> Figure:
-    """Make an empty figure of a size in inches that belongs to no window."""
+    """Make an empty figure of a size in inches that belongs to no window.
+
+    A notebook shows it, whether or not pyplot was imported.
+    """
+    return _shown_figure()(figsize=(width, height), layout="constrained")
+
+
+@cache
+def _shown_figure() -> type[Figure]:
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    class PageFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            written = io.BytesIO()
+            self.savefig(written, format="png", dpi=PIXELS)
+            return written.getvalue()
+
+    return PageFigure
 
 
 def panels(

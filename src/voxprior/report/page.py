@@ -4,18 +4,23 @@ Everything shown is in the dictionary that ``voxprior.report.summarize`` makes, 
 is available as JSON. Style sheet, script, pictures and data are inlined; nothing is fetched.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader
 
 from voxprior.report.figures import Drawn, write_all
 from voxprior.writing import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCRIPTS = ("decisions.js", "predictions.js", "viewers.js", "copy.js")
 # What the scripts work on.
@@ -88,6 +93,11 @@ class Report:
     def html(self) -> str:
         """The page as text."""
         return render(self.summary)
+
+    @property
+    def standing(self) -> Figure:
+        """The first figure: this decoder and others, with chance and exchanged labels."""
+        return self.drawn[0].figure
 
     def save(self, path) -> Path:
         """Write the page to a file, entirely or not at all."""

@@ -8,10 +8,11 @@ Neither is drawn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from voxprior.errors import InputError
 from voxprior.mapping import Atlas
 from voxprior.report.anatomy import ground_of
 from voxprior.report.colors import is_uniform
@@ -21,6 +22,9 @@ from voxprior.report.pictures import Legend, legend_of
 from voxprior.report.slices import Ground
 from voxprior.report.viewers import stage_of, viewer_of
 from voxprior.space import VoxelSpace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Told(NamedTuple):
@@ -70,6 +74,27 @@ def model_entries(
             values = values.reshape(-1, space.n_voxels).mean(axis=0)
         entries.append(Told(legend.title, text, values, legend.unit))
     return entries
+
+
+def draw_together(
+    space: VoxelSpace,
+    told: Sequence[Told],
+    *,
+    names: Sequence[str] = (),
+    mean: np.ndarray | None = None,
+) -> Figure:
+    """Draw maps below each other, without those in which there is nothing to see.
+
+    Parameters are those of `show_maps`.
+    """
+    seen = [one for one in told if not _nothing_to_see(one.values)]
+    if not seen:
+        reasons = [f"{one.name}: {_nothing_to_see(one.values)}" for one in told]
+        raise InputError(f"There is no map to draw. {' '.join(reasons)}".rstrip(". "))
+    ground = ground_of(space, names, mean) if space.kind == "volume" else None
+    units = {one.unit for one in seen}
+    unit = units.pop() if len(units) == 1 else ""
+    return draw_maps(space, {one.name: one.values for one in seen}, unit=unit, ground=ground)
 
 
 def show_maps(

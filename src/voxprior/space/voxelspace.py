@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
+from voxprior.notebook import facts_html
 from voxprior.space.graphs import (
     STEP_AXES,
     connectivity_steps,
@@ -393,8 +394,7 @@ class VoxelSpace:
         if self.affine is not None:
             sizes = np.linalg.norm(self.affine[:3, :3], axis=0)
             rows["millimetres"] = " x ".join(f"{size:g}" for size in sizes)
-        cells = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
-        return f"<div><p>VoxelSpace</p><table>{cells}</table></div>"
+        return facts_html("VoxelSpace", rows)
 
 
 # -------------------------------------------------------------------- checks

@@ -12,16 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from voxprior.errors import InputError
+from voxprior.registry import load
 from voxprior.validation.audit import Audit, Check, Finding
 from voxprior.validation.intervals import chance_level, interval
 from voxprior.validation.scores import columns_of, score_predictions
 from voxprior.writing import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from voxprior.validation.permutation import PermutationResult
 
 # Of result.json, see voxprior/output/schema.json; 1 also held the timings, and until 2 the key of
 # the number was "format".
@@ -169,6 +175,31 @@ class Result:
                 "method": found.reason if found.method == "none" else found.method,
             }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("score")
+
+    def plot(
+        self,
+        others: Mapping[str, Result] | None = None,
+        permutation: PermutationResult | None = None,
+    ) -> Figure:
+        """Draw the first figure of the report: the score with its interval, and chance.
+
+        Parameters
+        ----------
+        others : mapping of str to Result, optional
+            Decoders tested on the same folds, by name, below this one.
+        permutation : PermutationResult, optional
+            What exchanged labels give, as a shade.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from voxprior.validation import cross_validate
+        >>> cross_validate(GaussianNB(), *load_iris(return_X_y=True)).plot().axes[0].get_xlabel()
+        'accuracy'
+        """
+        draw = load("voxprior.report.summary:standing_picture")  # a report is above validation
+        return draw(self, others or {}, permutation).figure
 
     def __repr__(self) -> str:
         lines = [self._title(), self._shown().to_string(), self._audit()]
