@@ -13,6 +13,9 @@ from voxprior.mapping.enhancement import tfce
 from voxprior.mapping.statistics import STATISTICS, decoder_columns
 from voxprior.space import VoxelSpace
 
+# Welch's t needs more scans: see test_spread.py.
+FOR_FEW = {name: one for name, one in STATISTICS.items() if name != "welch"}
+
 STRONG = ["t", "moderated", "shared"]
 
 
@@ -201,7 +204,7 @@ def cube(statistic):
     )
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", FOR_FEW)
 @pytest.mark.parametrize("n_runs", [6, 13])
 def test_p_are_shares_of_relabellings_and_stay_when_classes_swap(statistic, n_runs):
     X, y, runs = runs_of_pairs(n_runs, effect=2.0)
@@ -277,11 +280,11 @@ def test_thresholds_divide_significant_voxels_from_others():
 
 def test_the_words_of_every_statistic():
     X, y, runs = runs_of_pairs(7, effect=3.0)
-    for name, one in STATISTICS.items():
+    for name, one in FOR_FEW.items():
         found = map_test(X, y, runs, statistic=name, **cube(name))
         assert found.control == one.control
         assert one.symbol in repr(found)
-        said = "in this voxel the means of b and a differ" in found.hypothesis.lower()
+        said = "in this voxel b and a differ, in mean or in spread" in found.hypothesis.lower()
         assert said == (name in ("t", "moderated"))
         assert ("voxels significant" in repr(found)) == (found.control != "global")
         assert found.summary()["voxels"] == 30
@@ -313,7 +316,7 @@ def test_discoveries_rest_on_permutations_only_where_these_reach_far_enough():
 # ---------------------------------------------------------------- ugly and bad input
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", FOR_FEW)
 def test_ugly_scans(statistic):
     X, y, runs = runs_of_pairs(6)
     X[:, 0], X[:, 1], X[:, 2] = 5.0, X[:, 3], runs

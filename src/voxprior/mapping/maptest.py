@@ -23,6 +23,7 @@ from voxprior.errors import InputError, InputWarning, option
 from voxprior.mapping.design import choose_design
 from voxprior.mapping.exchange import choose_exchange
 from voxprior.mapping.relabelled import relabelled_values
+from voxprior.mapping.spread import refuse_welch, welch_fits
 from voxprior.mapping.statistics import FEW, STATISTICS
 from voxprior.mapping.verdict import MapTest, floor_words, judge, reach_words
 from voxprior.space import VoxelSpace
@@ -72,8 +73,10 @@ def map_test(
     scheme : {"auto", "free", "within", "whole", "signs"}
         How labels are exchanged, see `voxprior.validation.relabelling`; signs are flipped where
         there are no labels.
-    statistic : {"auto", "t", "moderated", "shared", "tfce", "cluster", "pattern", "weight"}
-        See `voxprior.mapping.statistics`. "auto" is "moderated" below 20 degrees of freedom, "t"
+    statistic : {"auto", "t", "moderated", "welch", "shared", "tfce", "cluster", "pattern", \
+        "weight"}
+        See `voxprior.mapping.statistics`. "auto" is "welch" for two classes of 20 scans or more
+        that are not exchanged within groups, else "moderated" below 20 degrees of freedom and "t"
         above; "tfce" and "cluster" enhance what "auto" would be.
     correction : {"fwer", "fdr", "none"}
         What makes a voxel significant: p_fwer, q_fdr or p_uncorrected of at most `level`.
@@ -113,7 +116,7 @@ def map_test(
     0.00781 (smallest possible 0.00781); all 256 relabellings, labels exchanged among scans within
     each group
     >>> found.hypothesis[:52]
-    'In this voxel the means of house and face differ. Th'
+    'In this voxel house and face differ, in mean or in s'
     """
     X = checked_scans(X)
     _check_choices(statistic, correction, level)
@@ -135,7 +138,9 @@ def map_test(
         tell(reach_words(exchange))
     name = statistic
     if statistic == "auto":
-        name = "moderated" if design.df < FEW else "t"
+        name = "welch" if welch_fits(exchange) else "moderated" if design.df < FEW else "t"
+    if name == "welch":
+        refuse_welch(exchange)
     with progress_bar(progress, "relabellings", len(exchange.targets) - 1) as advance:
         found = relabelled_values(name, X, exchange, design, space, radius, advance)
     return judge(name, found, exchange, design, correction, level)

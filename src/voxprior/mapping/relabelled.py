@@ -20,6 +20,7 @@ from voxprior.mapping.enhancement import cluster_sizes, graph_of, tfce
 from voxprior.mapping.exchange import Exchange, unit_means
 from voxprior.mapping.moderation import NO_PRIOR, Prior, variance_prior
 from voxprior.mapping.product import Residuals, label_columns, maxima, residuals
+from voxprior.mapping.spread import spread_note, welch_fits, welch_maxima, welch_t
 from voxprior.mapping.statistics import (
     FEW,
     STATISTICS,
@@ -49,6 +50,8 @@ class Relabelled(NamedTuple):
     unmoderated: NDArray | None  # (V,) t or F where the statistic is another
     prior: Prior
     units: Callable[[NDArray], NDArray]  # writes sizes in units of the statistic
+    df: int  # degrees of freedom of the statistic
+    spread: str = ""  # what is to be said of unequal spread
 
 
 def relabelled_values(
@@ -78,11 +81,17 @@ def relabelled_values(
         return label_columns(exchange.targets[start:stop], design.Q, len(exchange.classes))
 
     left = residuals(X, design.Q, columns(0, 1))
+    unpooled = name == "welch" or (STATISTICS[name].spatial and welch_fits(exchange))
+    spread = spread_note(left.rows, columns(0, 1), exchange, design, unpooled)
     if STATISTICS[name].control == "global":
-        return _decoder_map(name, left, columns, exchange, design, advance)
-    if STATISTICS[name].spatial:
-        return _neighborhoods(name, left, columns, exchange, design, graph, advance)
-    return _single_voxels(name, left, columns, exchange, design, advance)
+        found = _decoder_map(name, left, columns, exchange, design, advance)
+    elif STATISTICS[name].spatial:
+        found = _neighborhoods(name, left, columns, exchange, design, graph, advance)
+    elif name == "welch":
+        found = _welch(left, exchange, design, advance)
+    else:
+        found = _single_voxels(name, left, columns, exchange, design, advance)
+    return found._replace(spread=spread)
 
 
 # ---------------------------------------------------------------- single voxels
@@ -111,7 +120,16 @@ def _single_voxels(
         plain,
         prior,
         lambda R2: in_units(R2, design.k, design.df, prior),
+        design.df,
     )
+
+
+def _welch(left: Residuals, exchange: Exchange, design: Design, advance: Advance) -> Relabelled:
+    effect, plain = _effect(left, exchange, design), _in_units(left, design, NO_PRIOR)
+    rows = _scaled(left.rows, NO_PRIOR.lengths(left.squares))
+    t, found = welch_maxima(rows, exchange.targets, advance)
+    df = int(np.bincount(exchange.targets[0]).min()) - 1  # at least: that of the smaller class
+    return Relabelled(t, t**2, found.largest, found.counts, effect, plain, NO_PRIOR, np.sqrt, df)
 
 
 def _scaled(rows: NDArray, lengths: NDArray) -> NDArray:
@@ -153,16 +171,26 @@ def _neighborhoods(
     graph: Any,
     advance: Advance,
 ) -> Relabelled:
-    few = design.df < FEW
+    unpooled = welch_fits(exchange)
+    few = design.df < FEW and not unpooled
     prior = variance_prior(left.squares, design.df + design.k) if few else NO_PRIOR
     enhance = _enhancer(name, graph, design, prior)
     heights = _in_units(left, design, prior)
-    value = enhance(heights if design.k == 1 else np.sqrt(heights))
     effect, plain = _effect(left, exchange, design), _in_units(left, design, NO_PRIOR)
     rows = _scaled(left.rows, prior.lengths(left.squares)).astype(np.float64)
-    largest = _whole_maps(rows, columns, len(exchange.targets), design, prior, enhance, advance)
+
+    def of_relabellings(start: int, stop: int) -> NDArray:
+        if unpooled:
+            return welch_t(rows, exchange.targets[start:stop].T.astype(np.float64)).T
+        return _heights(rows, columns(start, stop), design, prior)
+
+    heights = of_relabellings(0, 1)[0] if unpooled else heights
+    value = enhance(heights if design.k == 1 else np.sqrt(heights))
+    largest = _whole_maps(rows, of_relabellings, len(exchange.targets), design, enhance, advance)
     largest[0] = np.abs(value).max()
-    return Relabelled(value, np.abs(value), largest, None, effect, plain, prior, lambda v: v)
+    return Relabelled(
+        value, np.abs(value), largest, None, effect, plain, prior, lambda v: v, design.df
+    )
 
 
 def _enhancer(name: str, graph: Any, design: Design, prior: Prior) -> Callable[[NDArray], NDArray]:
@@ -174,10 +202,9 @@ def _enhancer(name: str, graph: Any, design: Design, prior: Prior) -> Callable[[
 
 def _whole_maps(
     rows: NDArray,
-    columns: Columns,
+    heights_of: Columns,
     n_maps: int,
     design: Design,
-    prior: Prior,
     enhance: Callable[[NDArray], NDArray],
     advance: Advance,
 ) -> NDArray:
@@ -186,13 +213,18 @@ def _whole_maps(
     at_once = max(1, WHOLE_MAPS // (rows.shape[1] * k))
     for start in range(1, n_maps, at_once):
         stop = min(start + at_once, n_maps)
-        r = (columns(start, stop).T @ rows).reshape(stop - start, k, -1)
-        heights = in_units((r**2).sum(axis=1), k, design.df, prior)
-        heights = heights * np.sign(r[:, 0]) if k == 1 else np.sqrt(heights)
+        heights = heights_of(start, stop)
         for b in range(stop - start):
             largest[start + b] = np.abs(enhance(heights[b])).max()
             advance(1)
     return largest
+
+
+def _heights(rows: NDArray, columns: NDArray, design: Design, prior: Prior) -> NDArray:
+    """Heights (B, V) of relabellings: t with its sign, or the root of F."""
+    r = (columns.T @ rows).reshape(-1, design.k, rows.shape[1])
+    heights = in_units((r**2).sum(axis=1), design.k, design.df, prior)
+    return heights * np.sign(r[:, 0]) if design.k == 1 else np.sqrt(heights)
 
 
 # ---------------------------------------------------------------- the map of a decoder
@@ -231,4 +263,5 @@ def _decoder_map(
         _in_units(left, design, NO_PRIOR),
         NO_PRIOR,
         lambda size: np.sqrt(size) * unit,
+        design.df,
     )

@@ -4,16 +4,19 @@
 |---|---|---|---|
 | t | t of the class difference; F for more than two classes | v differs | strong |
 | moderated | t with a prior on variances, see `voxprior.mapping.moderation` | v differs | strong |
+| welch | t of variances not pooled, see `voxprior.mapping.spread` | v's means differ | strong |
 | shared | t of the mean over v and its neighbours | v or a neighbour differs | strong |
 | tfce | threshold-free cluster enhancement of t | v is in a structure that differs | weak |
 | cluster | size of v's cluster above a threshold of t | v is in a structure that differs | weak |
 | pattern | cov(x_v, f) / sd(f), f what a ridge decoder reads | the map is not chance | global |
 | weight | weight w_v of a ridge decoder | the map is not chance | global |
 
-Strong: the probability that anything is claimed of which it is not true is at most the level,
-whatever the other voxels do. Weak: only where nothing differs at all; voxels near a true effect are
-claimed too. Global: nothing is said of single voxels. A weight can be large where a voxel does not
-differ at all but helps to cancel noise, and f depends on all voxels.
+"Differs" means in mean or in spread, since labels are exchanged as if classes did not differ at
+all; welch is about means. Strong: the probability that anything is claimed of voxels in which
+nothing differs is at most the level, whatever the other voxels do. Weak: only where nothing differs
+at all; voxels near a true effect are claimed too. Global: nothing is said of single voxels. A
+weight can be large where a voxel does not differ at all but helps to cancel noise, and f depends on
+all voxels.
 
 The ridge decoder has the penalty λ of the mean eigenvalue of C = X~X~', which labels do not change,
 so with a^_b as in `voxprior.mapping.product`
@@ -64,8 +67,8 @@ class Statistic(NamedTuple):
 
 
 STRONG = (
-    "The probability of any false claim in the whole map is at most the level, whatever the other "
-    "voxels do."
+    "If nothing differed at all in some voxels, a map with any claim among them would have a "
+    "probability of at most the level, whatever the other voxels do."
 )
 WEAK = (
     "The probability of a claim where nothing differs is at most the level; where something does, "
@@ -78,6 +81,7 @@ CONTROL = {"strong": STRONG, "weak": WEAK, "global": GLOBAL}
 STATISTICS = {
     "t": Statistic("In this voxel {effect}.", "strong", "t"),
     "moderated": Statistic("In this voxel {effect}.", "strong", "moderated t"),
+    "welch": Statistic("In this voxel {effect}.", "strong", "Welch's t"),
     "shared": Statistic("In this voxel or one of its neighbours {effect}.", "strong", "shared t"),
     "tfce": Statistic("This voxel is in a structure in which {effect}.", "weak", "TFCE"),
     "cluster": Statistic("This voxel is in a cluster in which {effect}.", "weak", "cluster size"),
@@ -93,18 +97,21 @@ STATISTICS = {
 def hypothesis(name: str, exchange: Exchange) -> str:
     """Say in words what a small p of a statistic means, and how far errors are controlled."""
     one = STATISTICS[name]
-    return f"{one.claim.format(effect=effect_words(exchange))} {CONTROL[one.control]}"
+    return f"{one.claim.format(effect=effect_words(name, exchange))} {CONTROL[one.control]}"
 
 
-def effect_words(exchange: Exchange) -> str:
-    """What there is to find: classes, numbers or a mean."""
+def effect_words(name: str, exchange: Exchange) -> str:
+    """What there is to find: classes, numbers or a mean, as far as relabelling can tell."""
     if exchange.scheme == "signs":
-        return "the mean of the maps is not zero"
+        return "the mean of the maps is not zero, or they lie unevenly about it"
     if not exchange.classes:
-        return "the values vary with the number"
+        return "the values vary with the number, in mean or in spread"
     if len(exchange.classes) > 2:
-        return f"the means of the {len(exchange.classes)} classes differ"
-    return f"the means of {exchange.classes[1]} and {exchange.classes[0]} differ"
+        return f"the {len(exchange.classes)} classes differ, in mean or in spread"
+    one, other = exchange.classes[1], exchange.classes[0]
+    if name == "welch":
+        return f"the means of {one} and {other} differ, whatever their spread"
+    return f"{one} and {other} differ, in mean or in spread"
 
 
 def contrast_words(exchange: Exchange) -> str:

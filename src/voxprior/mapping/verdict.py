@@ -121,7 +121,7 @@ def judge(
     null = np.sort(found.largest[1:])
     above = len(null) - np.searchsorted(null, found.size * (1 - SLACK))
     p_fwer, p_alone, q = (1 + above) / n_maps, None, None
-    notes = _notes(exchange, design, level)
+    notes = _notes(exchange, design, level) + ([found.spread] if found.spread else [])
     if found.counts is not None:
         p_alone = (1 + found.counts) / n_maps
         q, how = _discovery_rate(found, p_alone, exchange, design, level)
@@ -181,7 +181,7 @@ def _discovery_rate(
             "must reach that before one counts."
         )
         return false_discovery_control(p_alone), how
-    p = parametric_p(np.abs(found.statistic), design.k, design.df, found.prior)
+    p = parametric_p(np.abs(found.statistic), design.k, found.df, found.prior)
     how = (
         f"False discovery rate of p by the t distribution, because permutation p of {V:,} voxels "
         f"would need {ceil(needed):,} relabellings."
