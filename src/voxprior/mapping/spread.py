@@ -31,6 +31,7 @@ Behrens-Fisher problem", Statistics & Probability Letters 36, 1997.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ def refuse_welch(exchange: Exchange) -> None:
     """Refuse a test by Welch's t where it would not hold the level."""
     if welch_fits(exchange):
         return
-    counts = np.bincount(exchange.targets[0]) if exchange.classes else []
+    counts: Any = np.bincount(exchange.targets[0]) if exchange.classes else []
     raise InputError(
         f"{option('statistic', 'welch')} does not fit these scans",
         expected=f"two classes of {ENOUGH} {exchange.units} or more, not exchanged within groups",
