@@ -100,4 +100,4 @@ def test_a_workbook_in_place_of_labels(refused, study, tmp_path):
         archive.writestr("xl/workbook.xml", "")
     given = [book if str(one).endswith(".tsv") else one for one in study]
     line = refused("decode", *given, "--out", tmp_path / "out")
-    assert "is an Excel workbook, not a table. Save it as text" in line
+    assert "is an Excel workbook, not a table. Export it as text" in line

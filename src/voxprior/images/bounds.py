@@ -84,7 +84,7 @@ class Declared(NamedTuple):
                 f"{name}: the header says that the voxels start at byte {self.offset}",
                 expected=f"at {'least' if before else 'most'} "
                 f"{self.least if before else HEADER_BYTES}",
-                remedy="The file is damaged",
+                remedy="The file is damaged: copy or convert it again",
             )
         size, gzipped = os.path.getsize(self.file), is_gzipped(self.file)
         most = DEFLATE_RATIO * size if gzipped else size

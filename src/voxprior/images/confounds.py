@@ -62,7 +62,10 @@ def read_confounds(
         )
     except ValueError as error:
         told = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"{image}: no usable fMRIPrep confounds: {told}") from error
+        raise InputError(
+            f"{image}: no usable fMRIPrep confounds: {told}",
+            remedy="They belong next to images with fMRIPrep's names; or give tables, one per run",
+        ) from error
     except OSError as error:
         raise type(error)(f"{image}: no usable fMRIPrep confounds: {error}") from error
     kept = np.ones(len(table), dtype=bool)

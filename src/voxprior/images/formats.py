@@ -6,10 +6,10 @@ import re
 
 __all__ = ["format_of"]
 
-AS_TEXT = "Save it as text there: cells parted by tabs as .tsv, or by commas as .csv"
+AS_TEXT = "Export it as text, with tabs between cells (.tsv) or commas (.csv)"
 AS_IMAGE = "Give images as images, and a text file (.tsv, .csv) as the table"
 EXPANDED = "Expand it; a table that is compressed by gzip has a name that ends in .gz"
-UTF8 = "Save it as UTF-8, cells parted by tabs as .tsv, or by commas as .csv"
+UTF8 = "Save it as UTF-8, with tabs between cells (.tsv) or commas (.csv)"
 # Where what is searched for stands: the parts of a workbook are named in the first of a ZIP file.
 FIRST = 2**16
 # Patterns of the first bytes, the first that is found counts; what the file is, and what to do.

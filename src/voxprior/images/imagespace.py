@@ -120,7 +120,10 @@ class ImageSpace:
     def _rows(self, image: Any, name: str, gaps: bool = False) -> np.ndarray:
         if is_surface(image) != (self.parts is not None):
             kinds = ("a surface", "volumes") if is_surface(image) else ("a volume", "surfaces")
-            raise InputError(f"{name}: is {kinds[0]} but the mask is for {kinds[1]}")
+            raise InputError(
+                f"{name}: is {kinds[0]} but the mask is for {kinds[1]}",
+                remedy="Give the kind of images that the mask, or the model, was made for",
+            )
         if self.parts is not None:
             rows = surfaces.surface_rows(image, self.space, self.parts, name, gaps)
         else:

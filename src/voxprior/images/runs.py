@@ -41,6 +41,7 @@ from voxprior.labels import refuse_alike
 __all__ = ["load_runs"]
 
 GROUP_BY = ("auto", "run", "block")
+TRIAL_REMEDY = f"Check onsets (seconds from the first volume), {option('delay')} and the labels"
 
 
 class FileTiming(NamedTuple):
@@ -327,11 +328,13 @@ def _assemble(
     counts = [len(samples.labels) for samples in found]
     if sum(counts) == 0:
         why = dropped[0] if dropped else "no block has a wanted label"
-        raise InputError(f"No trial is left: {why}")
+        raise InputError(f"No trial is left: {why}", remedy=TRIAL_REMEDY)
     labels = [label for samples in found for label in samples.labels]
     lost = sorted(set(plan.conditions or []) - set(labels))
     if lost and plan.label_column is not None:
-        raise InputError(f"No trial is left of {', '.join(map(repr, lost))}: {dropped[0]}")
+        raise InputError(
+            f"No trial is left of {', '.join(map(repr, lost))}: {dropped[0]}", remedy=TRIAL_REMEDY
+        )
     offsets = np.cumsum([0] + [max(s.blocks, default=-1) + 1 for s in found[:-1]])
     blocks = np.concatenate([np.array(s.blocks, int) + o for s, o in zip(found, offsets)])
     by_run = np.repeat(np.array(runs), counts)
