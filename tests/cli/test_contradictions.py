@@ -194,6 +194,17 @@ def test_a_run_that_is_missing_is_refused_where_runs_would_group(refused, study,
     assert "--groups" in line
 
 
+@pytest.mark.parametrize("command", ["decode", "map", "compare", "pack"])
+def test_a_row_of_another_subject_than_its_file_is_refused(refused, study, tmp_path, command):
+    table = tmp_path / "participants.tsv"
+    frame = pd.read_csv(table, sep="\t")
+    frame.insert(0, "file", [f"{person}_map.nii.gz" for person in frame["participant_id"][::-1]])
+    frame.to_csv(table, sep="\t", index=False)
+    line = refused(command, *study, "--out", tmp_path / "o.zarr")
+    assert "'participant_id' says 'sub-12' of" in line
+    assert "sub-01_map.nii.gz" in line
+
+
 @pytest.mark.parametrize("command", ["decode", "map", "compare"])
 def test_volumes_without_a_run_are_refused(refused, runs, mask, tmp_path, command):
     labels = tmp_path / "labels.csv"

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from voxprior import Decoder
-from voxprior.errors import InputWarning
+from voxprior.errors import InputError, InputWarning
 from voxprior.images import load_maps
 from voxprior.images.tables import repeated_subject
 
@@ -78,7 +78,9 @@ FILES = [f"maps/sub-{i // 2}_ses-{i % 2}.nii" for i in range(6)]
         (list("abcdef"), {"PARTICIPANT": [1, 1, 2, 2, 3, 4]}, None, "PARTICIPANT"),
         (list("abcdef"), {"subject": list("abcdef")}, None, None),
         (list("abcdef"), {"subject": ["a"] * 6}, None, None),
-        (list("abcdef"), {"subject": ["a", "a", "b", None, "c", "d"]}, None, None),
+        (list("abcdef"), {"subject": ["a", "d", "b", None, "c", "e"]}, None, None),
+        (FILES, {"subject": ["a", "a", "b", None, "c", "d"]}, None, "sub-"),
+        (list("abcdef"), {"subject": ["a", "a", "b", "b", "b", None]}, list("xxyyyz"), "refused"),
         (list("abcdef"), {"subject": list("aabbcc")}, list("xxyyzz"), None),
         (list("abcdef"), {"subject": list("aabbcc")}, list("xxyyxx"), "subject"),
         (list("abcdef"), {"subjective": list("aabbcc")}, None, None),
@@ -87,5 +89,9 @@ FILES = [f"maps/sub-{i // 2}_ses-{i % 2}.nii" for i in range(6)]
 )
 def test_who_has_several_scans(files, columns, y, expected):
     table = None if columns is None else pd.DataFrame(columns)
+    if expected == "refused":
+        with pytest.raises(InputError, match="no subject for 1 of 6 scans"):
+            repeated_subject(files, table, y)
+        return
     found = repeated_subject(files, table, y)
     assert (found and found[0]) == expected

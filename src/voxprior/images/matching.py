@@ -22,7 +22,7 @@ from voxprior.errors import InputError, option
 from voxprior.images.sources import stem
 from voxprior.labels import refuse_alike
 
-__all__ = ["check_entities", "find_column", "match_rows", "volume_rows"]
+__all__ = ["check_entities", "check_subjects", "find_column", "match_rows", "volume_rows"]
 
 # Realigned, slice-timed, unwarped, modulated, warped, smoothed; a tissue; a contrast or its beta.
 SPM_PREFIX = re.compile(r"(?:[amrsuw]|c[1-6]|con_|beta_)+")
@@ -70,6 +70,18 @@ def check_entities(image: str, table: Any) -> None:
             raise InputError(
                 f"{os.fspath(table)}: is of {key}-{told[key]}, but was given to {image}",
                 remedy="Give tables in the order of the runs, each its own",
+            )
+
+
+def check_subjects(files: Sequence[str], subjects: pd.Series, rows: np.ndarray, name: str) -> None:
+    """Refuse rows that say ``sub-`` of another subject than the name of their file does."""
+    for file, row in zip(files, rows.tolist()):
+        said = str(subjects.iloc[row]) if row >= 0 else ""
+        known = _entities(file).get("sub")
+        if said.startswith("sub-") and known is not None and said != f"sub-{known}":
+            raise InputError(
+                f"{name}: column {str(subjects.name)!r} says {said!r} of {file}",
+                remedy="Correct the row: table and file must name one subject",
             )
 
 

@@ -18,7 +18,7 @@ from voxprior.images import bounds
 from voxprior.images.cells import as_text, cells_of, settled, typed
 from voxprior.images.findings import NAMED, volume_names
 from voxprior.images.formats import format_of
-from voxprior.images.matching import find_column, match_rows, volume_rows
+from voxprior.images.matching import check_subjects, find_column, match_rows, volume_rows
 from voxprior.images.sources import stem
 
 __all__ = ["Joined", "check_join", "join_table", "read_cells", "read_table", "repeated_subject"]
@@ -217,6 +217,8 @@ def join_table(
     else:
         rows = volume_rows(files, volumes, frame, key, name)
         names = [one for file, n in zip(files, volumes) for one in volume_names(str(file), n)]
+    for subjects in {find_column(frame, one) for one in SUBJECT_KEYS} - {None, key}:
+        check_subjects(names, frame[subjects], rows, name)
     problems = _problems(names, frame, key, rows, columns, name)
     if problems and unmatched == "raise":
         raise InputError(
@@ -258,7 +260,8 @@ def repeated_subject(
 ) -> tuple[str, np.ndarray] | None:
     """Who has several scans: a column of the table, else ``sub-`` in the names of the files.
 
-    None where nobody has, all scans are of one subject, or subjects are what is decoded.
+    None where nobody has, all scans are of one subject, or subjects are what is decoded. Where
+    somebody has and the subject of others is not known, that is refused.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"file": ["a", "b", "c"], "Subject": [1, 1, 2]})
@@ -266,15 +269,27 @@ def repeated_subject(
     ('Subject', array([1, 1, 2]))
     """
     named = [] if table is None else [c for c in table if SUBJECT.fullmatch(str(c))]
+    gaps: dict[str, int] = {}
     told = [re.findall(r"(?:^|[/\\_])sub-([A-Za-z0-9]+)", str(file)) for file in files]
     found = [(str(c), table[c]) for c in named if table is not None]
     if told and all(told):
         found.append(("sub-", pd.Series([one[-1] for one in told])))
     for name, column in found:
         n_subjects = column.nunique()
-        decoded = y is not None and len(set(zip(column, y))) == n_subjects == len(set(y))
-        if 1 < n_subjects < len(column) and not column.isna().any() and not decoded:
+        there = column.notna().to_numpy()
+        of = None if y is None else set(zip(column[there], np.asarray(y)[there]))
+        decoded = of is not None and len(of) == n_subjects == len(set(y))
+        if not 1 < n_subjects < there.sum() or decoded:
+            continue
+        if there.all():
             return name, column.to_numpy()
+        gaps[name] = int((~there).sum())
+    for name, missing in gaps.items():
+        raise InputError(
+            f"The column {name!r} has no subject for {missing} of {len(files)} scans, and others "
+            "have several",
+            remedy=f"Fill it in, or say what keeps scans together by {option('groups')}",
+        )
     return None
 
 
@@ -329,7 +344,7 @@ def _check_numbers(column: pd.Series, asked: str, name: str, is_label: bool) -> 
     cells = column.dropna().astype(str)
     numbers = pd.to_numeric(cells.str.replace(",", ".", regex=False), errors="coerce")
     words = cells[pd.to_numeric(cells, errors="coerce").isna()]
-    if len(words) and numbers.notna().mean() >= MOSTLY and numbers.nunique() > MOST_CLASSES:
+    if len(words) and numbers.notna().mean() >= MOSTLY and cells.nunique() > MOST_CLASSES:
         raise InputError(
             f"{name}: column {asked!r} holds numbers, but is read as words because of "
             f"{words.iloc[0]!r}",
