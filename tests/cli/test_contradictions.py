@@ -205,6 +205,21 @@ def test_a_row_of_another_subject_than_its_file_is_refused(refused, study, tmp_p
     assert "sub-01_map.nii.gz" in line
 
 
+@pytest.mark.parametrize("command", ["decode", "map"])
+@pytest.mark.parametrize("cell", ["abc", "inf", "1e308", "n/a", "1_0"])
+def test_confounds_that_cannot_be_taken_out_are_refused(
+    refused, runs, mask, tmp_path, cell, command
+):
+    table = tmp_path / "confounds.tsv"
+    table.write_text(
+        "drift\tother\n" + "".join(f"{i}\t{cell if i == 7 else -i}\n" for i in range(24))
+    )
+    words = [runs / "run-1_bold.nii.gz", "--events", runs / "run-1_events.tsv"]
+    words += ["--mask", mask, "--out", tmp_path / "o", "--confounds", table]
+    line = refused(command, *words)
+    assert "'other' of the confounds holds" in line or "missing values in other" in line
+
+
 @pytest.mark.parametrize("command", ["decode", "map", "compare"])
 def test_volumes_without_a_run_are_refused(refused, runs, mask, tmp_path, command):
     labels = tmp_path / "labels.csv"

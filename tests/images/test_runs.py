@@ -1,12 +1,14 @@
 """Runs with events or labels, confounds and scrubbing, to a Dataset."""
 
 import json
+from pathlib import Path
 
 import nibabel
 import numpy as np
 import pandas as pd
 import pytest
 
+from voxprior.errors import InputError
 from voxprior.images import load_runs, read_confounds
 
 LABELS = ["rest"] * 2 + ["face"] * 3 + ["rest"] * 2 + ["house"] * 3
@@ -167,6 +169,33 @@ def test_fmriprep_confounds_and_scrubbing(fmriprep, mask_path):
     motion = found.table.to_numpy()[found.kept]
     motion = motion - motion.mean(axis=0)
     np.testing.assert_allclose(motion.T @ every.X, 0, atol=1e-3)
+
+
+def twice(rows):
+    return [[*row, cell] for row, cell in zip(rows, ["rot_z", *(row[0] for row in rows[1:])])]
+
+
+def with_cell(text):
+    return lambda rows: [[text if i == 6 else row[0], *row[1:]] for i, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (twice, "column 'rot_z' stands there twice"),
+        (with_cell("abc"), "column 'trans_x' of the confounds holds words"),
+        (with_cell("1e308"), "column 'trans_x' of the confounds holds"),
+        (with_cell("-inf"), "column 'trans_x' of the confounds holds"),
+        (with_cell("n/a"), "confounds have missing values in trans_x"),
+        (with_cell('"1'), "quotation mark"),
+    ],
+)
+def test_fmriprep_confounds_that_cannot_be_used_are_refused(fmriprep, change, told):
+    (path,) = Path(fmriprep).parent.glob("*_timeseries.tsv")
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    path.write_text("".join("\t".join(row) + "\n" for row in change(rows)))
+    with pytest.raises(InputError, match=told):
+        read_confounds(fmriprep, ("motion",), motion="basic")
 
 
 def test_missing_fmriprep_confounds_name_the_file(run_path, mask_path, fmriprep):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,10 @@ __all__ = ["Confounds", "check_strategy", "confounds_of", "read_confounds"]
 
 # Written down because nilearn's own defaults changed in 0.13: the same call must scrub alike.
 SCRUBBING = {"fd_threshold": 0.5, "std_dvars_threshold": 1.5}
+
+
+# The variance of what is larger overflows, and nothing would be taken out.
+LARGEST = 1e100
 
 
 class Confounds(NamedTuple):
@@ -55,10 +60,12 @@ def read_confounds(
 
     check_strategy(strategy)
     pair = isinstance(image, (list, tuple))
-    files = [os.fspath(path) for path in image] if pair else os.fspath(image)
+    files = [os.fspath(path) for path in (image if pair else [image])]
+    for beside in _tables_beside(Path(files[0])):
+        _check_usable(_read(beside, str(image)).fillna(0), str(beside))
     try:
         table, sample_mask = load_confounds(
-            files, strategy=tuple(strategy), **{**SCRUBBING, **options}
+            files if pair else files[0], strategy=tuple(strategy), **{**SCRUBBING, **options}
         )
     except ValueError as error:
         told = " ".join(str(error).split()).rstrip(".")
@@ -68,11 +75,49 @@ def read_confounds(
         ) from error
     except OSError as error:
         raise type(error)(f"{image}: no usable fMRIPrep confounds: {error}") from error
+    _check_usable(table, str(image))
     kept = np.ones(len(table), dtype=bool)
     if sample_mask is not None:
         kept[:] = False
         kept[sample_mask] = True
     return Confounds(table, kept)
+
+
+def _tables_beside(image: Path) -> list[Path]:
+    """Tables that nilearn may find: those whose name says nothing that the image's does not."""
+    known = {*image.name.split("_")}
+    tables = image.parent.glob("*desc-confounds_*.tsv")
+    return [
+        table
+        for table in sorted(tables)
+        if all(p in known or p.startswith("desc-") for p in table.name.split("_")[:-1])
+    ]
+
+
+def _read(path: Any, wanted_for: str) -> pd.DataFrame:
+    """Columns of numbers, or of text where a cell is no number."""
+    cells = read_cells(path, f"confounds table (wanted for {wanted_for})")
+    known = {column: (numbers(cells[column]), cells[column]) for column in cells}
+    return pd.DataFrame({c: as_text(t) if n is None else n for c, (n, t) in known.items()})
+
+
+def _check_usable(table: pd.DataFrame, name: str) -> None:
+    """Refuse what no regression can take out, and say which column holds it."""
+    holes = [str(column) for column in table.columns if table[column].isna().any()]
+    if holes:
+        raise InputError(
+            f"{name}: confounds have missing values in {', '.join(holes[:5])}",
+            remedy="Leave these columns out or fill them. Tables of fMRIPrep are found and filled "
+            f"where {option('confounds')} names a strategy, such as motion and wm_csf",
+        )
+    for place, column in enumerate(table.columns):
+        values = table.iloc[:, place]
+        if values.dtype.kind not in "iufb" or not (values.astype(float).abs() < LARGEST).all():
+            raise InputError(
+                f"{name}: column {str(column)!r} of the confounds holds words, or numbers that are "
+                f"infinite or above {LARGEST:.0e}",
+                remedy="Correct the table, or leave the column out",
+            )
 
 
 def check_strategy(strategy: Any) -> None:
@@ -120,17 +165,8 @@ def confounds_of(confounds: Any, path: Any, n_volumes: int, name: str) -> Confou
 
 def _table(confounds: Any, name: str) -> pd.DataFrame:
     if isinstance(confounds, (str, os.PathLike)):
-        cells = read_cells(confounds, f"confounds table (wanted for {name})")
-        known = {column: (numbers(cells[column]), cells[column]) for column in cells}
-        table = pd.DataFrame({c: as_text(t) if n is None else n for c, (n, t) in known.items()})
-        name = str(confounds)
+        table, name = _read(confounds, name), str(confounds)
     else:
         table = pd.DataFrame(confounds)
-    holes = [str(column) for column in table.columns if table[column].isna().any()]
-    if holes:
-        raise InputError(
-            f"{name}: confounds have missing values in {', '.join(holes[:5])}",
-            remedy="Leave these columns out or fill them. Tables of fMRIPrep are found and filled "
-            f"where {option('confounds')} names a strategy, such as motion and wm_csf",
-        )
+    _check_usable(table, name)
     return table
