@@ -1,10 +1,8 @@
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from voxprior.study.second_level import group_tests
 from voxprior.validation import Result
 
 SPACE = "MNI152NLin2009cAsym"
@@ -21,7 +19,7 @@ def test_each_participant_then_the_group(run, bids, tmp_path):
     assert result.exit_code == 0, result.output
     description = json.loads((out / "dataset_description.json").read_text())
     assert description["DatasetType"] == "derivative"
-    start = f"sub-02_task-faces_space-{SPACE}_desc-logistic_"
+    start = f"sub-02_task-faces_contrast-faceHouse_space-{SPACE}_desc-logistic_"
     func = out / "sub-02" / "func"
     names = {p.name for p in func.iterdir()}
     due = ("report.html", "result.json", "predictions.tsv", "model.skops", "decoding.json")
@@ -39,8 +37,8 @@ def test_each_participant_then_the_group(run, bids, tmp_path):
 
     result = run("bids", bids, out, "group", *COMMON)
     assert result.exit_code == 0, result.output
-    assert "between: accuracy" in result.output
-    start = f"task-faces_space-{SPACE}_desc-logistic_"
+    assert "Between (each participant held out from the others): mean accuracy" in result.output
+    start = f"task-faces_contrast-faceHouse_space-{SPACE}_desc-logistic_"
     table = pd.read_csv(out / "group" / f"{start}secondlevel.tsv", sep="\t")
     assert table["participant_id"].tolist() == ["sub-01", "sub-02", "sub-03"]
     assert (table[["within", "between"]] > 0.7).all().all()
@@ -68,23 +66,6 @@ def test_finished_participants_are_kept(run, bids, tmp_path, bare_report):
     assert "3 runs" in run(*one, "--seed", 3).output
     assert notes.read_text() == "mine"
     assert description.read_text() == described
-
-
-def test_the_second_level_is_a_t_test_against_chance():
-    table = pd.DataFrame(
-        {
-            "participant_id": list("abc"),
-            "score": "accuracy",
-            "within": [0.6, 0.7, 0.8],
-            "between": [np.nan, 0.5, np.nan],
-            "chance": 0.5,
-        }
-    )
-    tests = group_tests(table)
-    assert tests["within"]["mean"] == pytest.approx(0.7)
-    assert tests["within"]["t"] == pytest.approx(0.2 / (0.1 / np.sqrt(3)))
-    assert 0 < tests["within"]["p"] < 0.05
-    assert tests["between"] == {"n": 1, "mean": 0.5, "sd": None}
 
 
 def test_bad_input_is_one_line(refused, bids, tmp_path):
@@ -134,7 +115,8 @@ def test_what_is_relabelled_can_be_chosen(run, bids, tmp_path, bare_report):
 def test_the_group_alone_has_no_scores_within(run, bids, tmp_path):
     result = run("bids", bids, tmp_path / "out", "group", *COMMON)
     assert result.exit_code == 0, result.output
-    assert "within: no scores; run the level participant first" in result.output
+    assert "Within (held-out runs of each participant): no scores" in result.output
+    assert "run the level participant first" in result.output
 
 
 OTHERS = [["--delay", 6], ["--unit", "volume"], ["--smoothing", 4], ["--seed", 3], ["--set", "C=2"]]

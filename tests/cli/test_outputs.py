@@ -22,7 +22,7 @@ WRITING = [name for name, options in OPTIONS.items() if any(map(is_output, optio
 FOLDERS = {"bids_dir", "derivatives", "data"}
 # Their help speaks of files, but what they take is a word or a number.
 WORDS = {"label", "key", "groups", "unmatched", "set", "model", "searchlight", "split"}
-WORDS |= {"scale", "standardize", "space", "units"}
+WORDS |= {"scale", "standardize", "space", "units", "name"}
 CASES = [
     (name, option)
     for name in WRITING
@@ -59,7 +59,7 @@ def place_of(name, tmp_path, request):
         return tmp_path / "s.zarr", tmp_path / ".s.zarr.partial" / "plan", {}
     if name != "bids":
         return tmp_path / "o", tmp_path / "o" / "maps" / "effect.nii.gz", {}
-    start = "sub-01_task-faces_space-MNI152NLin2009cAsym_desc-auto_"
+    start = "sub-01_task-faces_contrast-all_space-MNI152NLin2009cAsym_desc-auto_"
     folder = tmp_path / "o" / "sub-01" / "func"
     more = {"bids_dir": request.getfixturevalue("bids")}
     return tmp_path / "o", folder / f"{start}map.json", more
@@ -151,7 +151,7 @@ def test_runs_are_not_replaced_where_outputs_lie_among_them(level, bids, tmp_pat
     out = bids / "derivatives" / "fmriprep"
     text = '{"GeneratedBy": [{"Name": "fMRIPrep"}, {"Name": "voxprior"}]}'
     (out / "dataset_description.json").write_text(text)
-    start = "task-faces_space-MNI152NLin2009cAsym_desc-auto_"
+    start = "task-faces_contrast-all_space-MNI152NLin2009cAsym_desc-auto_"
     folder, start = (
         (out / "sub-02" / "func", f"sub-02_{start}")
         if level == "participant"

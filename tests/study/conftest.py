@@ -1,3 +1,3 @@
 """The BIDS folder that the tests of the command have."""
 
-from tests.cli.conftest import bids, run  # noqa: F401
+from tests.cli.conftest import bids, refused, run  # noqa: F401

@@ -270,7 +270,13 @@ OTHERS = {
     "seed": ({"decoder": Decoder("logistic", random_state=3)}, r"random_state \(0, here 3\)"),
     "parameter": ({"decoder": Decoder(LogisticRegression(C=2.0))}, r"C \(1.0, here 2.0\)"),
 }
-GIVEN = {"delay": 0.0, "unit": "block", "standardize": "auto", "smoothing_fwhm": None}
+GIVEN = {
+    "name": "one",
+    "delay": 0.0,
+    "unit": "block",
+    "standardize": "auto",
+    "smoothing_fwhm": None,
+}
 
 
 @pytest.mark.parametrize(("other", "told"), OTHERS.values(), ids=OTHERS)
@@ -320,7 +326,8 @@ def test_chance_is_the_same_for_all():
     def result(*tables):
         whole = pd.concat(tables, ignore_index=True)
         whole["sample"] = range(len(whole))
-        scores = pd.DataFrame({"fold": [0], "accuracy": [0.5], "balanced_accuracy": [0.5]})
+        values = {"accuracy": [0.5], "balanced_accuracy": [0.5], "n_train": [4], "n_test": [4]}
+        scores = pd.DataFrame({"fold": [0]} | values)
         return Result("classification", whole, scores, scores[["fold"]], ("a", "b"), {})
 
     first, second = table("sub-1", [*"aaab"]), table("sub-2", [*"bbba"])

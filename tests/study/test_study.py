@@ -37,7 +37,9 @@ def test_sessions_shared_events_and_resolutions(bids):
     session = folder / "sub-04" / "ses-a" / "func"
     session.mkdir(parents=True)
     bold = next(func.glob("*run-1*_bold.nii.gz"))
-    name = f"sub-04_ses-a_task-faces_space-{SPACE}_res-2_desc-preproc_bold.nii.gz"
+    name = (
+        f"sub-04_ses-a_task-faces_contrast-faceHouse_space-{SPACE}_res-2_desc-preproc_bold.nii.gz"
+    )
     shutil.copy(bold, session / name)
     with pytest.raises(FileNotFoundError, match=r"sub-04_ses-a_task-faces_events.tsv"):
         find_runs(bids, folder, "04", "faces", SPACE)
@@ -73,7 +75,7 @@ def test_python_and_the_command_find_the_same(run, bids, tmp_path, bare_report):
         pair = (Result.from_json(folder / path) for folder in (by_python, by_command))
         first, second = pair
         assert first.equals(second), path
-    name = f"group/task-faces_space-{SPACE}_desc-logistic_secondlevel.tsv"
+    name = f"group/task-faces_contrast-faceHouse_space-{SPACE}_desc-logistic_secondlevel.tsv"
     assert (by_python / name).read_bytes() == (by_command / name).read_bytes()
     assert set(alone["participants"]) == {"sub-01", "sub-02", "sub-03"}
     assert group["second_level"]["between"]["n"] == 3
@@ -110,7 +112,7 @@ def test_one_participant_is_no_group(bids, tmp_path):
 
 def test_a_study_prints_on_one_line(bids, tmp_path):
     shown = repr(study_of(bids, tmp_path / "out"))
-    assert shown.startswith("Study('task-faces_space-")
+    assert shown.startswith("Study('task-faces_contrast-faceHouse_space-")
     assert " participants, " in shown
     assert "\n" not in shown
 
@@ -122,7 +124,10 @@ def test_maps_of_participants_and_of_the_group(bids, tmp_path, bare_report):
         study.decode_group()
     study_of(bids, study.out, mapping=True, participants=["01"]).decode_participants()
     assert any("signs flipped of whole maps: the smallest possible p is 0.25" in s for s in said)
-    group, name = tmp_path / "out" / "group", f"task-faces_space-{SPACE}_desc-logistic"
+    group, name = (
+        tmp_path / "out" / "group",
+        f"task-faces_contrast-faceHouse_space-{SPACE}_desc-logistic",
+    )
     found = json.loads((group / f"{name}_map.json").read_text("utf-8"))
     assert "mean difference of house and face over participants" in found["hypothesis"]
     assert (group / f"{name}_stat-wherestatistic_statmap.nii.gz").exists()
@@ -138,7 +143,10 @@ def test_accuracies_of_participants_are_mapped_over_the_group(bids, tmp_path, ba
     with pytest.warns(UserWarning, match="nothing can reach the level"):
         study.decode_group()
     assert any("signs flipped of whole maps" in line for line in said)
-    group, name = tmp_path / "out" / "group", f"task-faces_space-{SPACE}_desc-logistic"
+    group, name = (
+        tmp_path / "out" / "group",
+        f"task-faces_contrast-faceHouse_space-{SPACE}_desc-logistic",
+    )
     found = json.loads((group / f"{name}_searchlight_map.json").read_text("utf-8"))
     assert "mean decoding accuracy over participants" in found["hypothesis"]
     assert "few participants" in found["hypothesis"]

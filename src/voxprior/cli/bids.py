@@ -49,7 +49,19 @@ def bids(
     testing: Testing,
     workers: Workers,
     reporting: Reporting,
-    task: Annotated[str, typer.Option("--task", "--task-id", help="Task, without task-.")],
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task", "--task-id", help="Task, without task-; the one that there is if absent."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Part of the name of every file, such as faces-houses, so that contrasts and "
+            "models are side by side in one folder; made of the conditions if absent."
+        ),
+    ] = None,
     derivatives: Annotated[
         Path | None,
         typer.Option(help="Output of fMRIPrep; by default BIDS_DIR/derivatives/fmriprep."),
@@ -89,8 +101,9 @@ def bids(
     r"""Decode fMRIPrep derivatives: every participant, then the group.
 
     participant writes sub-XX/func with a report for each; a participant who is finished is not
-    run again. group trains on all participants but one, tests on that one, and puts both numbers
-    of every participant into a table.
+    run again. group trains on all participants but one, tests on that one, and puts both scores
+    of every participant into a table, with those of other models (--name, --model) of the same
+    participants. index.html links all reports.
 
         voxprior bids study out participant --task faces --conditions face house \
             --delay 5 --confounds motion wm_csf high_pass
@@ -111,6 +124,7 @@ def bids(
         bids_dir,
         out,
         task=task,
+        name=name,
         decoder=testing.decoder(estimator),
         derivatives=derivatives,
         space=space,
@@ -146,22 +160,16 @@ def _show(found: dict[str, Any]) -> None:
     console = PlainConsole()
     if found["level"] == "participant":
         table = Table(box=box.SIMPLE)
-        for column in ("participant", "score", "value", "chance"):
+        for column in ("participant", "score", "value", "95 % interval", "chance"):
             table.add_column(column)
         for label, one in found["participants"].items():
             name, score = next(iter(one["scores"].items()))
-            table.add_row(label, name, decimals(score["value"]), decimals(score["chance"]))
+            low, high = decimals(score["low"]), decimals(score["high"])
+            limits = f"{low} to {high}" if low != "-" else "none"
+            table.add_row(label, name, decimals(score["value"]), limits, decimals(score["chance"]))
         console.print(table)
     else:
         tests = found["second_level"]
-        for column in ("within", "between"):
-            test = tests[column]
-            if not test["n"]:
-                console.print(f"{column}: no scores; run the level participant first")
-                continue
-            p = f", p = {test['p']:.2g}" if "p" in test else ""
-            console.print(
-                f"{column}: {tests['score']} {decimals(test['mean'])} over {test['n']} "
-                f"participants, chance {decimals(tests['chance'])}{p}"
-            )
+        for test in (tests["within"], tests["between"], *tests["compared"]):
+            console.print(test["line"], soft_wrap=True)
     console.print(f"Output: {found['folder']}", soft_wrap=True)

@@ -114,6 +114,7 @@ def report_of(
     parts["standing"] = {"title": first.title, "caption": first.caption} | album.add(
         first.title, first.figure
     )
+    parts["beside"] = [_with_figure(one, album) for one in parts.get("beside", ())]
     told = [
         [
             {"title": one.title, "caption": one.caption} | album.add(one.title, one.figure)
@@ -125,6 +126,16 @@ def report_of(
     if where is not None:
         parts["where"] = dict(where) | {"maps": album.add_maps(where["maps"], "where")}
     return Report(summarize(result, **parts), tuple(album.drawn))
+
+
+def _with_figure(table: Mapping[str, Any], album: Album) -> dict[str, Any]:
+    """Return a table that is shown with the scores, its picture drawn if it has one."""
+    shown = dict(table)
+    one = shown.pop("picture", None)
+    if one is not None:
+        drawn = album.add(one.title, one.figure)
+        shown["figure"] = {"title": one.title, "caption": one.caption} | drawn
+    return shown
 
 
 # ---------------------------------------------------------------- what was done

@@ -5,7 +5,7 @@ Each function takes plain numbers and returns a matplotlib Figure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +57,33 @@ def standing(
     ax.set_ylim(0.5 - len(rows), 0.5)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return figure
+
+
+def participants(
+    columns: Mapping[str, Sequence[float]],
+    limits: Mapping[str, tuple[float, float] | None],
+    name: str,
+    chance: float | None,
+) -> Figure:
+    """Draw a dot per participant and column, lines between the scores of one, and the means."""
+    figure, ax = _axes("", name)
+    values = np.array(list(columns.values()), dtype=float)
+    ax.plot(range(len(values)), values, color=SOFT, alpha=0.5, linewidth=0.8)
+    for place, (column, scores) in enumerate(zip(columns, values)):
+        known = scores[np.isfinite(scores)]
+        ax.plot(np.full(len(known), place), known, "o", color="C0", alpha=0.7, clip_on=False)
+        if not len(known):
+            continue
+        ax.plot([place + 0.12, place + 0.28], 2 * [known.mean()], color="C1", linewidth=2)
+        around = limits.get(column)
+        if around is not None:
+            ax.plot(2 * [place + 0.2], around, color="C1")
+    if chance is not None:
+        ax.axhline(chance, color=SOFT, linestyle="--", label="chance")
+        ax.legend(frameon=False, fontsize="small")
+    ax.set_xticks(range(len(values)), list(columns))
+    ax.set_xlim(-0.5, len(values) - 0.5)
     return figure
 
 

@@ -83,8 +83,8 @@ def summarize(
     permutation : PermutationResult, optional
         Test of the score against relabelled data.
     beside : sequence of dict
-        Tables shown with the scores: ``caption``, ``columns``, ``rows``, and ``line`` for what
-        they say, if anything.
+        Tables shown with the scores: ``caption``, ``columns``, ``rows``, ``line`` for what they
+        say, if anything, and ``figure``, as `pictures`, if there is one.
     learning : LearningCurve, optional
         Scores by training scans per class.
     verdict : Verdict, optional

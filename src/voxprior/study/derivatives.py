@@ -75,6 +75,24 @@ def find_subjects(derivatives: Path, wanted: list[str]) -> list[str]:
     return labels
 
 
+def find_task(derivatives: Path, labels: list[str]) -> str:
+    """Return the task of all runs of these subjects, if there is one."""
+    images = [
+        path
+        for label in labels
+        for path in (derivatives / f"sub-{label}").rglob("*_desc-preproc_bold.nii.gz")
+    ]
+    tasks = sorted({known["task"] for known in map(entities, images) if "task" in known})
+    if not tasks:
+        raise FileNotFoundError(f"{derivatives}: has no preprocessed run of a task.")
+    if len(tasks) > 1:
+        raise InputError(
+            f"{derivatives}: has runs of {len(tasks)} tasks",
+            expected=f"{option('task')} among {', '.join(tasks)}",
+        )
+    return tasks[0]
+
+
 def find_runs(
     bids: Path, derivatives: Path, subject: str, task: str, space: str, timed: bool = False
 ) -> list[Run]:

@@ -9,7 +9,7 @@ must have been decoded as the group is; what each level does beside decoding may
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # participants.
 OF_A_LEVEL = ("Description", "Allow", "Permutations", "Test", "Searchlight", "Map", "Report")
 # What users set these by.
-SET_BY = {"Seed": "random_state", "Model": "estimator", "Split": "cv"}
+SET_BY = {"Contrast": "name", "Seed": "random_state", "Model": "estimator", "Split": "cv"}
 TOLD = 4
 AGAIN = "Run the level participant again"
 
@@ -76,6 +76,7 @@ def settings_of(study: Study, runs: list[Run]) -> dict[str, Any]:
             "Map": study.mapping,
             "Report": {k: content_of(v) for k, v in sorted(study.reporting.items())},
             "Seed": study.decoder.random_state,
+            "Contrast": study.contrast,
             "Model": study.model,
             "PriorFrom": study.prior_from,
             "Parameters": {k: content_of(v) for k, v in sorted(parameters.items())},
@@ -124,6 +125,27 @@ def recorded(study: Study, label: str) -> dict[str, Any] | None:
     return None
 
 
+def refuse_other_contrast(study: Study, label: str) -> None:
+    """Refuse to replace the outcome of a contrast whose name leads to the same files."""
+    before = (recorded(study, label) or {}).get("Contrast", study.contrast)
+    if before != study.contrast:
+        raise InputError(
+            f"sub-{label}: files of the contrast {before} have the names that {study.contrast} "
+            "would have",
+            remedy=f"Give another {option('name')}",
+        )
+
+
+def other_names(study: Study) -> list[str]:
+    """Names under which participants of the study were decoded otherwise."""
+    found = set()
+    for label in study.runs:
+        start, end = f"sub-{label}_", "_decoding.json"
+        for path in study.place(label)[0].glob(f"{start}*{end}"):
+            found.add(path.name.removeprefix(start).removesuffix(end))
+    return sorted(found - {study.name})
+
+
 def result_of(study: Study, label: str) -> Result | None:
     """What was found of a participant alone, if anything was."""
     folder, naming = study.place(label)
@@ -157,7 +179,7 @@ def results_alone(study: Study) -> dict[str, Result | None]:
 
 def _refuse_others(label: str, record: dict[str, Any], settings: dict[str, Any]) -> None:
     """Refuse a participant who was decoded otherwise than the group, or the first participant."""
-    unlike = [*_differences(record, settings)]
+    unlike = [*differences(record, settings)]
     if unlike:
         more = [f"{len(unlike) - TOLD} more"] if len(unlike) > TOLD else []
         raise InputError(
@@ -166,9 +188,11 @@ def _refuse_others(label: str, record: dict[str, Any], settings: dict[str, Any])
         )
 
 
-def _differences(record: dict[str, Any], settings: dict[str, Any]) -> Iterator[str]:
+def differences(
+    record: dict[str, Any], settings: dict[str, Any], apart_from: Sequence[str] = ()
+) -> Iterator[str]:
     """Name what differs, in the words of who sets it, with both values where they are short."""
-    for key in [key for key in settings if key not in OF_A_LEVEL]:
+    for key in [key for key in settings if key not in (*OF_A_LEVEL, *apart_from)]:
         there, here = record.get(key), settings[key]
         if there == here:
             continue

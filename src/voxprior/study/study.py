@@ -1,6 +1,6 @@
 """A study: every participant decoded alone, then the group, in BIDS derivatives layout.
 
-    <out>/dataset_description.json
+    <out>/dataset_description.json, index.html
     <out>/sub-01/func/sub-01_<name>_report.html, .._result.json, .._predictions.tsv, ...
     <out>/group/<name>_report.html, .._secondlevel.tsv, ...
 
@@ -14,16 +14,13 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from voxprior.decoder import Decoder, Decoding, Naming, with_prior_from
 from voxprior.decoder.comparison import summary_of
 from voxprior.decoder.facts import subject
-from voxprior.decoder.mapping import Mapped, map_data, map_participants
+from voxprior.decoder.mapping import Mapped, map_data
 from voxprior.decoder.preparation import name_of
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
@@ -39,24 +36,20 @@ from voxprior.study.derivatives import (
     find_derivatives,
     find_runs,
     find_subjects,
+    find_task,
 )
+from voxprior.study.group import decode_group
+from voxprior.study.index import write_index
 from voxprior.study.kept import (
     code_is_known,
     recorded,
     refuse_changed,
-    refuse_other_classes,
+    refuse_other_contrast,
     result_of,
-    results_alone,
     settings_of,
 )
+from voxprior.study.names import contrast_of, stem_of
 from voxprior.study.participants import are_tasks, check_outputs, decode_on_workers
-from voxprior.study.second_level import (
-    as_table,
-    group_tests,
-    map_accuracies,
-    second_level,
-    write_tests,
-)
 from voxprior.validation import Result
 from voxprior.writing import write_whole
 
@@ -72,7 +65,7 @@ class Study:
     out : Path
         Output folder.
     name : str
-        What files are called by, as in ``task-faces_space-MNI152_desc-gp``.
+        What files are called by, see `voxprior.study.names`.
     model : str
         What the model is called.
     decoder : Decoder
@@ -94,6 +87,8 @@ class Study:
     searchlight : float, optional
         Millimetres within which voxels of each participant are decoded together, for a map of the
         group.
+    contrast : str
+        What the contrast, or this way to decode it, is called.
 
     Examples
     --------
@@ -118,6 +113,7 @@ class Study:
     reporting: Mapping[str, Any] = field(default_factory=dict)
     test: str = "auto"
     searchlight: float | None = None
+    contrast: str = ""
 
     @classmethod
     def from_bids(
@@ -125,7 +121,8 @@ class Study:
         bids: Path | str,
         out: Path | str,
         *,
-        task: str,
+        task: str | None = None,
+        name: str | None = None,
         decoder: Decoder | None = None,
         derivatives: Path | str | None = None,
         space: str = "MNI152NLin2009cAsym",
@@ -150,8 +147,11 @@ class Study:
             BIDS folder, which has the events tables.
         out : path
             Output folder.
-        task : str
-            Task, without ``task-``.
+        task : str, optional
+            Task, without ``task-``; the one that there is if absent.
+        name : str, optional
+            Part of the name of every file, such as ``faces-houses``: contrasts and models with
+            names of their own are side by side in one folder. Made of the conditions if absent.
         decoder : Decoder, optional
             Model, workers and seed; the default model if absent.
         derivatives : path, optional
@@ -169,15 +169,18 @@ class Study:
         bids = Path(bids)
         folder = find_derivatives(bids, None if derivatives is None else Path(derivatives))
         labels = find_subjects(folder, list(participants))
+        contrast = contrast_of(name, reading.get("conditions"))
+        if task is None:
+            task = find_task(folder, labels)
         where, timed = (task, space), reading.get("t_r") is not None
         runs = {label: find_runs(bids, folder, label, *where, timed) for label in labels}
         decoder = Decoder() if decoder is None else decoder
         model = model or name_of(decoder.estimator)
-        name = f"task-{task}_space-{space.replace(':', '_')}_desc-{model.replace('-', '')}"
+        stem = stem_of(task, contrast, space, model)
         settings: dict[str, Any] = {"cv": cv, "allow": allow, "permutations": permutations}
         settings["mapping"] = mapping
         settings |= {"prior_from": prior_from, "reporting": dict(reporting or {})}
-        settings |= {"test": test, "searchlight": searchlight}
+        settings |= {"test": test, "searchlight": searchlight, "contrast": contrast}
         if prior_from not in (None, "group"):
             raise InputError(
                 f"{option('prior_from', prior_from)} is not a choice", expected="group"
@@ -185,8 +188,8 @@ class Study:
         if prior_from and len(labels) < 2:
             raise InputError("There are no other participants to learn from", expected="at least 2")
         if prior_from:
-            name += "prior"
-        return cls(runs, Path(out), name, model, decoder, reading, progress=progress, **settings)
+            stem += "prior"
+        return cls(runs, Path(out), stem, model, decoder, reading, progress=progress, **settings)
 
     def __repr__(self) -> str:
         n_runs = sum(map(len, self.runs.values()))
@@ -204,18 +207,25 @@ class Study:
         """
         check_outputs(self, map(self.place, self.runs))
         describe_derivatives(self.out)
-        labels, datasets = self._unfinished(), {}  # type: list[str], dict[str, Dataset]
+        labels = self._unfinished()
+        try:
+            self._decode_alone(labels)
+        finally:
+            write_index(self.out)
+        results = {f"sub-{label}": result_of(self, label) for label in self.runs}
+        found = {name: summary_of(result) for name, result in results.items() if result}
+        return {"level": "participant", "participants": found, "folder": str(self.out)}
+
+    def _decode_alone(self, labels: list[str]) -> None:
         if are_tasks(self, labels):
             decode_on_workers(self, labels)
-            labels = []
+            return
+        datasets: dict[str, Dataset] = {}
         for label in labels:
             runs = self.runs[label]
             self.tell(f"sub-{label}: {len(runs)} runs")
             decoder = self._taught(label, datasets)
-            self._decode(*self.place(label), runs, title=f"sub-{label}", decoder=decoder)
-        results = {f"sub-{label}": result_of(self, label) for label in self.runs}
-        found = {name: summary_of(result) for name, result in results.items() if result}
-        return {"level": "participant", "participants": found, "folder": str(self.out)}
+            self.decode_runs(*self.place(label), runs, title=f"sub-{label}", decoder=decoder)
 
     def _unfinished(self) -> list[str]:
         """Participants whose outcome with these very settings is not there yet."""
@@ -226,6 +236,7 @@ class Study:
                     f"sub-{label}: has one run, so none can be held out",
                     remedy=f"Give another split, {option('cv')}",
                 )
+            refuse_other_contrast(self, label)
             if known and recorded(self, label) == settings_of(self, runs):
                 self.tell(f"sub-{label}: finished before with these settings, kept")
             else:
@@ -271,7 +282,7 @@ class Study:
         naming, title = self.place(label)[1], f"sub-{label}"
         self._write_decoding(work, naming, self.runs[label], title)
 
-    def _decode(self, folder: Path, naming: Naming, runs: list[Run], **how: Any) -> Result:
+    def decode_runs(self, folder: Path, naming: Naming, runs: list[Run], **how: Any) -> Result:
         """Decode and write runs, whole or not at all."""
         with output_files(folder, naming.prefix.strip("_"), naming.file("decoding.json")) as work:
             return self._write_decoding(work, naming, runs, **how)
@@ -285,7 +296,7 @@ class Study:
         groups: list[str] | None = None,
         mapping: Callable[..., Mapped] = map_data,
         beside: Callable[[Result], list[dict[str, Any]]] | None = None,
-        write_more: Callable[[Result, Path, Dataset], None] | None = None,
+        write_more: Callable[[Path, Dataset], None] | None = None,
         decoder: Decoder | None = None,
         check: Callable[[Dataset], None] | None = None,
     ) -> Result:
@@ -300,13 +311,15 @@ class Study:
         if data.dropped:
             told = f"{title}: {len(data.dropped)} trials left out: {data.dropped[0]}"
             warnings.warn(InputWarning(told), stacklevel=4)
+        made = contrast_of(None, self.reading.get("conditions"))
+        named = [] if self.contrast in ("", made) else [self.contrast]
         done: Decoding = (decoder or self.decoder).decode(
             data,
             cv=self.cv,
             allow=self.allow,
             permutations=self.permutations,
             test=self.test,
-            title=f"{title}, {self.model}: {subject(data)}",
+            title=f"{', '.join([title, *named, self.model])}: {subject(data)}",
             beside=beside,
             folder=work / FINISHED,
             clock=clock,
@@ -315,7 +328,7 @@ class Study:
         )
         done.write(work, naming)
         if write_more is not None:
-            write_more(done.result, work, data)
+            write_more(work, data)
         refuse_changed(self, runs, settings)
         write_whole(work / naming.file("decoding.json"), json.dumps(settings, indent=1))
         return done.result
@@ -350,46 +363,8 @@ class Study:
         dict
             Scores, and the tests of the second level, in JSON's types.
         """
-        if len(self.runs) < 2:
-            raise InputError(
-                "The group level compares participants",
-                expected="at least 2",
-                got=str(len(self.runs)),
-            )
-        start = f"{self.name}_"
-        naming = Naming(start, f"{start}stat-{{}}_statmap", "")
-        check_outputs(self, [(self.out / "group", naming)])
-        describe_derivatives(self.out)
-        alone = results_alone(self)
-        result = self._decode(
-            self.out / "group",
-            naming,
-            [run for of_one in self.runs.values() for run in of_one],
-            title=f"{len(self.runs)} participants",
-            groups=[f"sub-{label}" for label, of_one in self.runs.items() for _ in of_one],
-            mapping=map_participants,
-            beside=lambda result: [as_table(second_level(result, alone))],
-            write_more=partial(self._write_group, alone),
-            check=partial(refuse_other_classes, alone),
-        )
-        tests = group_tests(second_level(result, alone))
-        found = {"level": "group", **summary_of(result), "second_level": tests}
-        return found | {"folder": str(self.out)}
+        return decode_group(self)
 
-    def _write_group(
-        self, alone: dict[str, Result | None], result: Result, work: Path, data: Dataset
-    ) -> None:
-        """Write the second level: scores of participants, and the map of their accuracies."""
-        write_tests(second_level(result, alone), work, f"{self.name}_secondlevel")
-        if self.searchlight is None:
-            return
-        everywhere = data.images.inverse_transform(np.ones(data.space.n_voxels))
-        same = replace(self, reading={**self.reading, "mask": everywhere})
-        seed, tell = self.decoder.random_state, self.tell
-        of_participants = (same.read(runs) for runs in self.runs.values())
-        found = map_accuracies(
-            of_participants, data, self.searchlight, random_state=seed, tell=tell
-        )
-        self.tell(headline(found.test))
-        start = f"{self.name}_searchlight_"
-        found.write(work, Naming(start, f"{start}stat-{{}}_statmap", ""))
+    def all_runs(self) -> list[Run]:
+        """Runs of all participants."""
+        return [run for of_one in self.runs.values() for run in of_one]
