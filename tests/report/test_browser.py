@@ -110,6 +110,18 @@ def test_nothing_sticks_out_of_the_page(page, width):
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
 
 
+def test_what_is_cut_says_that_it_scrolls(page):
+    look(page, 390, "light")
+    page.execute_script("document.querySelectorAll('details').forEach((one) => one.open = true)")
+    until(page, lambda _: page.find_elements("css selector", ".stage p"))
+    boxes = page.execute_script(
+        "return [...document.querySelectorAll('.scroll, .frame, pre')].map((box) =>"
+        " [box.scrollWidth > box.clientWidth + 2, box.nextElementSibling.offsetHeight > 0])"
+    )
+    assert any(cut for cut, _ in boxes)
+    assert [cut for cut, _ in boxes] == [signed for _, signed in boxes]
+
+
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_accessibility_rules_find_nothing_serious(page, width, scheme):
     if not AXE.is_file():

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from voxprior.decision.curves import Band, Reliability
 from voxprior.report.figures import Drawn, panels, write_all
-from voxprior.report.plots import fold_scores, roc
+from voxprior.report.plots import FEWEST_IN_BIN, fold_scores, reliability, roc
 
 
 def test_roc_of_two_classes_has_its_area_and_thresholds():
@@ -70,3 +71,16 @@ def test_a_file_that_cannot_be_packed_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(Image.Image, "save", full)
     with pytest.raises(OSError, match="No space left"):
         write_all([drawn("one", 0.2)], tmp_path)
+
+
+def test_bins_of_few_scans_are_not_drawn():
+    n_scans = np.array([0, 1, FEWEST_IN_BIN - 1, FEWEST_IN_BIN, 40])
+    share = np.array([np.nan, 1.0, 0.0, 0.6, 0.9])
+    bins = Reliability(
+        np.linspace(0, 1, 6), share, share, n_scans, 0.1, Band(share - 0.1, share + 0.1)
+    )
+    (axes,) = reliability(bins).axes
+    lines, (dots, bars) = axes.lines, axes.collections
+    assert lines[1].get_xdata().tolist() == [0.6, 0.9]
+    assert dots.get_offsets()[:, 1].tolist() == [0.6, 0.9]
+    assert len(bars.get_segments()) == 2

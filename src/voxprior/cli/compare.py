@@ -60,9 +60,10 @@ def compare(
 ) -> None:
     r"""Compare priors: all families and baselines without a prior, on the same folds.
 
-    Every model is compared with the best baseline by a paired test over runs or subjects. The
-    learning curve, from 2 scans per class to all, shows which prior helps, and up to which size.
-    Writes comparison.tsv, comparison.json, learning.tsv and a report of the best family.
+    Every model is compared with the baseline of the lowest log-loss (absolute error) by a paired
+    test over runs or subjects. The learning curve, from 2 scans per class to all, shows which
+    prior helps, and up to which size. Writes comparison.tsv,
+    comparison.json, learning.tsv and a report of the best family.
 
         voxprior compare maps/*.nii.gz --labels participants.tsv --label group --out compared
 

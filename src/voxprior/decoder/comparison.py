@@ -1,7 +1,8 @@
 """Several models on the same folds: one row per model, and what the best is worth.
 
-Every model is held against the best baseline by a paired test over runs or subjects. The best of
-several was chosen by its score, which flatters it; `Comparison.caution` says by how much.
+Every model is compared with the best baseline, that with the lowest log-loss (absolute error), by a
+paired test over runs or subjects. The best of several was chosen by its score, which flatters it;
+`Comparison.caution` says by how much.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class Comparison:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per model, best first: scores, and the paired test against the best baseline.
+        """One row per model, best first: scores, and the paired test against a baseline.
 
+        That is the one with the lowest log-loss; for numbers, with the lowest absolute error.
         The difference is the gain in the first score; for numbers, the mean absolute error that is
         less.
         """
@@ -80,7 +82,7 @@ class Comparison:
 
     def _best_baseline(self) -> str | None:
         baselines = [name for name in self.results if _is_baseline(name)]
-        return max(baselines, key=lambda n: self.results[n].pooled()[self.score], default=None)
+        return min(baselines, key=lambda name: _losses(self.results[name]), default=None)
 
     @property
     def rivals(self) -> dict[str, Result]:
@@ -180,6 +182,13 @@ def caution(best: str, results: Mapping[str, Result], nested: float | None = Non
 def reason(error: Exception) -> str:
     """Say in one line why a model failed; marks of options stay, for the front end to write."""
     return str(getattr(error, "marked", error)) if refuses_input(error) else fault(error)
+
+
+def _losses(result: Result) -> tuple[float, float]:
+    """What ranks baselines: log-loss, or the absolute error; the first score where it has none."""
+    scores = result.pooled()
+    loss = scores["mae" if result.task == "regression" else "log_loss"]
+    return (np.inf if np.isnan(loss) else loss), -scores[result.score_names[0]]
 
 
 def _is_baseline(name: str) -> bool:

@@ -22,7 +22,7 @@ from voxprior.writing import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCRIPTS = ("decisions.js", "predictions.js", "viewers.js", "copy.js")
+SCRIPTS = ("decisions.js", "predictions.js", "viewers.js", "copy.js", "scroll.js")
 # What the scripts work on.
 EMBEDDED = (
     "classes", "priors", "prevalence", "positive", "probabilities", "truth", "predictions", "stage",

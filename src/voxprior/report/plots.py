@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from voxprior.validation import Interval
 
 SIZE = (4.4, 3.5)
+# Of scans: the share of right answers among fewer is 0, a half or 1.
+FEWEST_IN_BIN = 3
 
 
 def _axes(xlabel: str, ylabel: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
@@ -140,10 +142,13 @@ def _write_thresholds(
 
 
 def reliability(bins: Reliability) -> Figure:
-    """Share of right answers against stated confidence, dots sized by scans."""
+    """Share of right answers against stated confidence, dots sized by scans.
+
+    Bins of fewer scans than `FEWEST_IN_BIN` are left out: their shares say nothing.
+    """
     figure, ax = _axes("stated confidence", "share right")
     ax.plot([0, 1], [0, 1], color=SOFT, linestyle="--")
-    filled = bins.n_scans > 0
+    filled = bins.n_scans >= FEWEST_IN_BIN
     x, y = bins.confidence[filled], bins.frequency[filled]
     ax.plot(x, y, color="C0")
     ax.scatter(x, y, s=10 + 4 * np.sqrt(bins.n_scans[filled]), color="C0")

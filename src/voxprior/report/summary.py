@@ -255,7 +255,8 @@ def _probability_pictures(result: Result, positive: str | None) -> list[Picture]
             "Reliability",
             plots.reliability(bins),
             "Is a scan of 80 % confidence right in 80 % of cases? On the dashed line it is; above, "
-            f"the decoder is too modest. Mean distance (calibration error) {bins.ece:.2f}.",
+            f"the decoder is too modest. Mean distance (calibration error) {bins.ece:.2f}. Bins of "
+            f"fewer than {plots.FEWEST_IN_BIN} scans are not drawn.",
         ),
         Picture(
             "Risk and coverage",

@@ -36,11 +36,16 @@ def test_every_map_and_picture_is_explained(name, classes):
 def test_the_class_of_a_map_is_told():
     legends = model("gp").drawing().LEGENDS
     assert legend_of("weight:dog", legends, ["cat", "dog", "fox"]).title == "Weights: dog"
-    assert "red speaks for dog, blue for cat" in legend_of("weight", legends, ["cat", "dog"]).text
+    assert (
+        "red (positive) speaks for dog, blue (negative) for cat"
+        in legend_of("weight", legends, ["cat", "dog"]).text
+    )
     assert "raises the predicted number" in legend_of("weight", legends).text
     assert legend_of("own_map", legends).title == "Own map"
 
 
 def test_braces_of_a_legend_are_only_text():
     legends = {"own": Legend("Own", "Values in {0, 1}; {sides}.")}
-    assert legend_of("own", legends, ["cat", "dog"]).text.startswith("Values in {0, 1}; red speaks")
+    assert legend_of("own", legends, ["cat", "dog"]).text.startswith(
+        "Values in {0, 1}; red (positive) speaks"
+    )

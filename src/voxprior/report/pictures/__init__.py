@@ -62,8 +62,8 @@ def legend_of(name: str, legends: Mapping[str, Legend], classes: Sequence[Any] =
     --------
     >>> legend_of("weights[cat]", LINEAR_LEGENDS, ["cat", "dog", "fox"]).title
     'Weights: cat'
-    >>> legend_of("weights", LINEAR_LEGENDS, ["face", "house"]).text[:71]
-    'What the decoder multiplies each voxel by; red speaks for house, blue f'
+    >>> legend_of("weights", LINEAR_LEGENDS, ["face", "house"]).text[43:86]
+    'red (positive) speaks for house, blue (nega'
     """
     base, label = _base_and_class(name, legends, classes)
     found = legends.get(base, Legend(base.replace("_", " ").capitalize(), ""))
@@ -87,5 +87,5 @@ def _red_and_blue(label: str, classes: Sequence[Any]) -> str:
     if label and len(classes) > 2:
         return f"red speaks for {label}, blue against it"
     if len(classes) == 2:
-        return f"red speaks for {classes[1]}, blue for {classes[0]}"
+        return f"red (positive) speaks for {classes[1]}, blue (negative) for {classes[0]}"
     return "red raises the predicted number, blue lowers it"
