@@ -12,6 +12,7 @@ COMMANDS = [
     "demo",
     "decode",
     "predict",
+    "score",
     "compare",
     "pack",
     "reproduce",

@@ -106,6 +106,7 @@ def test_every_command_that_writes_says_where():
         "demo",
         "decode",
         "predict",
+        "score",
         "compare",
         "map",
         "pack",

@@ -26,7 +26,7 @@ def test_a_row_a_scan(run, maps, tmp_path):
     images = sorted(maps.glob("*.nii.gz"))
     model = Decoder().fit(images, ["ill", "well"] * 6).save(tmp_path / "model.skops")
     table = predicted(run, model, maps / "*.nii.gz")
-    assert table.columns.tolist() == ["scan", "prediction", "p_ill", "p_well"]
+    assert table.columns.tolist() == ["scan", "prediction", "p_ill", "p_well", "unlike"]
     assert table["prediction"].tolist() == ["ill", "well"] * 6
     alone = predicted(run, model, maps / "sub-03_map.nii.gz")
     assert alone.iloc[0].tolist() == table.iloc[2].tolist()
@@ -44,11 +44,15 @@ def test_numbers_have_intervals(run, maps, tmp_path):
     images = sorted(maps.glob("*.nii.gz"))
     decoder = Decoder().fit(images, np.linspace(20, 60, 12))
     table = predicted(run, decoder.save(tmp_path / "model.skops"), maps / "*.nii.gz")
-    assert table.columns.tolist() == ["scan", "prediction", "low", "high"]
+    assert table.columns.tolist() == ["scan", "prediction", "low", "high", "unlike"]
     ends = table[["low", "high"]].astype(float).to_numpy()
     np.testing.assert_allclose(ends, decoder.predict_interval(images), rtol=1e-5)
     without = Decoder("ridge").fit(images, np.linspace(20, 60, 12)).save(tmp_path / "ridge.skops")
-    assert predicted(run, without, maps / "*.nii.gz").columns.tolist() == ["scan", "prediction"]
+    assert predicted(run, without, maps / "*.nii.gz").columns.tolist() == [
+        "scan",
+        "prediction",
+        "unlike",
+    ]
 
 
 def test_files_and_json(run, model, maps, tmp_path):

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_sc
 from sklearn.naive_bayes import GaussianNB
 
 from voxprior import Decoder
+from voxprior.decoder.external import validate_externally
 from voxprior.decoder.training import TrainingSample
 from voxprior.errors import InputError, InputWarning
 from voxprior.images import load_maps
@@ -160,6 +161,19 @@ class TestEvaluateOn:
         assert result.task == "regression"
         with pytest.raises(InputError, match="predicts a number"):
             decoder.evaluate_on(draw(1), LABELS)
+
+
+def test_the_page_shows_both_samples(decoder, tmp_path):
+    data = load_maps(draw(1), LABELS, images=decoder.masker_)
+    done = validate_externally(decoder, data, title="Elsewhere", positive="ill")
+    done.write(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "This sample and the training sample" in page
+    assert "The model was fitted before, to other scans, and was tested as it is" in page
+    assert "root mean square of the scans" in page
+    assert done.summary()["verdict"] == done.verdict.text
+    table = pd.read_csv(tmp_path / "predictions.tsv", sep="\t")
+    np.testing.assert_allclose(table["unlike"], decoder.unlikeness(data), rtol=1e-4)
 
 
 class TestShifts:

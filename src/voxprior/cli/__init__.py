@@ -20,6 +20,7 @@ from voxprior.cli.map import map_
 from voxprior.cli.pack import pack
 from voxprior.cli.predict import predict
 from voxprior.cli.reproduce import reproduce
+from voxprior.cli.score import score
 
 app = typer.Typer(
     name="voxprior",
@@ -28,8 +29,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-READ_SCANS = (decode, predict, compare, map_, bids)
-for command in (demo, decode, predict, compare, map_, pack, reproduce, bids, families, doctor):
+READ_SCANS = (decode, predict, score, compare, map_, bids)
+COMMANDS = (
+    demo, decode, predict, score, compare, map_, pack, reproduce, bids, families, doctor
+)  # fmt: skip
+for command in COMMANDS:
     call = with_groups(command)
     call = within_memory(call) if command in READ_SCANS else call
     app.command(command.__name__.rstrip("_"), cls=ManyValues)(reported(call))

@@ -13,6 +13,7 @@ from voxprior.cli.options import (
     Config,
     DryRun,
     Json,
+    LabelledScans,
     Map,
     Model,
     Out,
@@ -95,7 +96,7 @@ def decode(
             "allow": testing.allowed,
             "permutations": permutations,
             "test": test,
-            "title": _subject(data, scans.label),
+            "title": subject_of(data, scans.label),
         }
         if dry_run:
             _show_plan(decoder.plan(data, **asked, **reporting.settings()), as_json)
@@ -103,7 +104,7 @@ def decode(
         done = decoder.decode(
             data,
             **asked,
-            target=_target(scans),
+            target=target_of(scans),
             folder=folder / FINISHED,
             clock=clock,
             mapping=_mapping(decoder) if with_map else None,
@@ -119,7 +120,7 @@ def decode(
     if as_json:
         print(versioned(found | {"folder": str(out)}))
     else:
-        _show(found, out / "report.html")
+        show_scores(found, out / "report.html")
 
 
 def _place(out: Path, dry_run: bool) -> AbstractContextManager[Path]:
@@ -155,20 +156,21 @@ def _mapping(decoder: Any) -> Callable[[Any, Any], Any]:
     return lambda data, atlas: decoder.map(data, atlas=atlas, despite_floor=True, tell=say)
 
 
-def _subject(data: Any, label: str | None) -> str:
+def subject_of(data: Any, label: str | None) -> str:
+    """What is decoded, the heading of a page."""
     from voxprior.decoder.facts import subject
 
     return subject(data, label)
 
 
-def _target(scans: Scans) -> str:
+def target_of(scans: LabelledScans) -> str:
     """What is decoded, as the verdict calls it."""
     if scans.label is not None:
         return scans.label
     return "the labels" if scans.labels is not None else "the condition"
 
 
-def _show(found: dict[str, Any], page: Path) -> None:
+def show_scores(found: dict[str, Any], page: Path) -> None:
     """Print the verdict, the scores that are read first, and where the report is."""
     from rich import box
     from rich.table import Table

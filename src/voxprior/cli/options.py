@@ -241,6 +241,13 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Model parameter, for instance radius=2; overrides --config."),
 ]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Full name of a type beyond voxprior's own that the model may hold, for instance "
+        "package.module.Type; its code runs. Repeat for several."
+    ),
+]
 Out = Annotated[
     Path,
     typer.Option(

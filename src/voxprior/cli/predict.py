@@ -10,7 +10,7 @@ import typer
 
 from voxprior.cli.arguments import NAMES_FILES, names
 from voxprior.cli.inputs import groups_of_maps, mesh, paired, read_runs, refuse
-from voxprior.cli.options import ImageFiles, Json, Trials
+from voxprior.cli.options import ImageFiles, Json, Trials, Trust
 from voxprior.cli.terminal import printable, say
 from voxprior.errors import InputError
 from voxprior.writing import check_place, is_stream, write_whole
@@ -60,13 +60,7 @@ def predict(
     key: Annotated[
         str | None, typer.Option(help="Column of these tables that names the file or subject.")
     ] = None,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Full name of a type beyond voxprior's own that the model may hold, for instance "
-            "package.module.Type; its code runs. Repeat for several."
-        ),
-    ] = None,
+    trust: Trust = None,
     costs: Annotated[
         Path | None,
         typer.Option(
@@ -101,7 +95,8 @@ def predict(
 ) -> None:
     """Predict the classes (or numbers) of new images: one row per scan, with probabilities.
 
-    For numbers, low and high are the ends of the 90 % interval, if the model gives one.
+    For numbers, low and high are the ends of the 90 % interval, if the model gives one. The column
+    unlike is the distance of a scan from the training scans; 1 is that of the farthest of these.
 
     A 4-D run gives one row per volume; with --events or --volume-labels one per trial, cut as in
     training unless --unit, --window or --delay say otherwise.
@@ -157,7 +152,7 @@ def _read(
         raise ValueError("--groups: would have no effect; the model does not centre maps by group.")
     if events or volume_labels:
         settings = {"images": decoder.masker_, "mesh": mesh(surface), "label_column": None}
-        cut = _as_in_training(trials, decoder)
+        cut = as_in_training(trials, decoder)
         return read_runs(files, events, volume_labels, cut, **settings)
     refuse(trials, *asdict(trials), because="need --events or --volume-labels")
     by = None if groups is None else groups_of_maps(files, groups, key, mesh(surface))
@@ -171,7 +166,7 @@ def _read(
     return data
 
 
-def _as_in_training(trials: Trials, decoder: Any) -> Trials:
+def as_in_training(trials: Trials, decoder: Any) -> Trials:
     """Cut runs as the model's were, except where an option says otherwise."""
     trained = decoder.trials_ or {}
     unset = {
@@ -206,6 +201,9 @@ def _predictions(decoder: Any, data: Any) -> Any:
             table[f"p_{label}"] = P[:, c]
     if decoder.has_intervals:
         table[["low", "high"]] = decoder.predict_interval(data)
+    unlike = decoder.unlikeness(data)
+    if unlike is not None:
+        table["unlike"] = unlike
     return table
 
 

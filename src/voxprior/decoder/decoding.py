@@ -138,10 +138,7 @@ class Decoding:
         """Write all files into a folder that exists."""
         self.report.save(folder / naming.file("report.html"))
         self.report.save_figures(folder / "figures", naming.prefix)
-        table = self.result.predictions.copy()
-        if self.data.names:
-            names = self.data.named_near(Path.cwd()).names
-            table.insert(0, "scan", [names[sample] for sample in table["sample"]])
+        table = prediction_rows(self.data, self.result)
         path = folder / naming.file("predictions.tsv")
         write_whole(path, table.to_csv(sep="\t", index=False, float_format="%.6g"))
         if self.learning is not None:
@@ -294,6 +291,15 @@ def check_asked(data: Dataset, curve: bool, positive: Any, prevalence: float | N
             f"{option('curve')} needs classes, but the labels are numbers",
             remedy="Leave it out",
         )
+
+
+def prediction_rows(data: Dataset, result: Result) -> pd.DataFrame:
+    """One row per test scan and fold, with the name of the scan where it is known."""
+    table = result.predictions.copy()
+    if data.names:
+        names = data.named_near(Path.cwd()).names
+        table.insert(0, "scan", [names[sample] for sample in table["sample"]])
+    return table
 
 
 def write_curve(curve: LearningCurve, path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from voxprior.report.scores import Score
 from voxprior.validation import PermutationResult, Result
 from voxprior.validation.scores import score_name
+from voxprior.validation.second_sample import SECOND_SAMPLE
 
 Facts = Mapping[str, Mapping[str, Any]]
 SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
@@ -175,6 +176,8 @@ def _model(model: Mapping[str, Any]) -> str:
 
 
 def _split(result: Result, split: Mapping[str, Any]) -> str:
+    if result.settings.get("cv") == SECOND_SAMPLE:
+        return "The model was fitted before, to other scans, and was tested as it is on these."
     folds = f"{split.get('n_folds', '?')} folds, seed {split.get('random_state', '?')}"
     text = f"It was tested on held-out scans by {split.get('split', '?')} ({folds})"
     allowed = [finding.name for finding in result.findings if finding.allowed]

@@ -19,6 +19,7 @@ from voxprior.validation.folds import (
 from voxprior.validation.result import Result
 from voxprior.validation.run import Outcome
 
+SECOND_SAMPLE = "second sample"
 SPLIT = "a second sample, on which the saved model was tested as it is"
 
 
@@ -66,6 +67,6 @@ def score_fitted(
     seconds = time.perf_counter() - start
     fold = FoldOutcome(np.arange(len(y)), n_train, y_pred, values, kind, 0.0, seconds, None)
     known = describe(model, X, y, groups, classes)
-    known |= {"cv": "second sample", "split": SPLIT, "n_folds": 1, "n_train": n_train}
+    known |= {"cv": SECOND_SAMPLE, "split": SPLIT, "n_folds": 1, "n_train": n_train}
     outcome = Outcome([0], [fold], True)
     return build_result(outcome, y, groups, classes, known | dict(settings or {}), findings)
