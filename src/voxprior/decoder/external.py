@@ -24,6 +24,7 @@ from voxprior.report.decisions import check_interest
 from voxprior.report.scores import main_scores
 from voxprior.validation import Result, Verdict, verdict
 from voxprior.validation.folds import last_step
+from voxprior.validation.second_sample import SPLIT
 from voxprior.writing import write_whole
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class External:
         found = {"title": self.title, "verdict": self.verdict.text, **summary_of(self.result)}
         found["headline"] = self.report.summary["headline"]
         found["main_scores"] = main_scores(self.result.score_names)
-        found["setting"] = setting(last_step(self.decoder.estimator_), self.data, self.result)
+        found["setting"] = setting(last_step(self.decoder.estimator_), self.data, SPLIT)
         found["decisions"] = list(self.data.decisions)
         return found | {"samples": self.result.settings["samples"]}
 
@@ -106,7 +107,7 @@ def validate_externally(
             "beside": [samples] if samples["rows"] else [],
         }
         parts |= {"positive": positive, "prevalence": prevalence, "atlas": places}
-        parts |= {"verdict": found, "setting": setting(last_step(decoder.estimator_), data, result)}
+        parts |= {"verdict": found, "setting": setting(last_step(decoder.estimator_), data, SPLIT)}
         parts |= {"names": data.names, "decisions": list(map(str, data.decisions))}
         parts |= {"command": clock.command, "sample": sample(data, result)}
         report = decoder.generate_report(result, title, **parts)
