@@ -156,8 +156,8 @@ FEW = "samples weigh alike, or few samples or voxels are relevant"
 MODELS = (
     Model("auto", "voxprior.auto:AutoClassifier", "classifier",
           "none to choose: left-out scans weigh views of the scans and shrinkages",
-          "an average of shrunk linear discriminants over views of the scans and shrinkages, "
-          "weighted by left-out training scans",
+          "an average of shrunk linear discriminants (Friedman 1989) over views of the scans and "
+          "shrinkages, weighted by left-out training scans (voxprior developers 2026)",
           pictures="voxprior.report.pictures.auto", docs="families/auto"),
     _family("sharing", "sharing", "FeatureSharingNB", "classifier",
             "neighbouring voxels behave alike; all voxels share a noise level",
@@ -183,7 +183,7 @@ MODELS = (
     Model("auto-regression", "voxprior.auto:AutoRegressor", "regressor",
           "none that the scans do not earn: views, kernels and noise are weighed on scans left out",
           "a mixture of Student processes over views of the scans, kernels and noise ratios, "
-          "weighted by the density of training scans left out",
+          "weighted by the density of training scans left out (voxprior developers 2026)",
           docs="families/auto-regression"),
     Model("few-shot", "voxprior.models.sharing:few_shot_decoder", "classifier",
           "sharing, after noise whitening learned without labels; for windows of runs",

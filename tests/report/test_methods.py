@@ -1,11 +1,15 @@
 """What was done: facts are data, tables and paragraph say them in words."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from voxprior.registry import model, models
+from voxprior.report.citations import REFERENCES, bibtex
 from voxprior.report.methods import fact_tables, gather_facts, methods_paragraph
 from voxprior.report.scores import scores_of
 from voxprior.validation import Result, cross_validate
@@ -63,3 +67,12 @@ def test_parameters_keep_their_own_names(numbers):
     """A parameter may be called as a setting of the validation is."""
     told = fact_tables(gather_facts(cross_validate(RidgeCV(cv=3), *numbers, cv=4)))
     assert told["Hyper-parameters"]["cv"] == "3"
+
+
+@pytest.mark.parametrize("name", models(role="family"))
+def test_what_a_family_cites_has_an_entry(name):
+    """Whoever names a paper, or this software, has it in the BibTeX."""
+    cited = re.findall(r"\((?:after )?([^()]+ \d{4})\)", model(name).words)
+    assert cited
+    assert set(cited) <= set(REFERENCES)
+    assert ("@manual{voxprior-auto" in bibtex(model(name).words)) == name.startswith("auto")

@@ -59,6 +59,13 @@ REFERENCES = {
         "resonance image analysis",
         "Proceedings of the ACM SIGKDD International Conference on Knowledge Discovery in Data "
         "Mining", "2005"),
+    "Friedman 1989": _article(
+        "friedman1989", "Friedman, Jerome H.", "Regularized discriminant analysis",
+        "Journal of the American Statistical Association", "84", "1989"),
+    "voxprior developers 2026": Reference("manual", "voxprior-auto", {
+        "author": "{The voxprior developers}",
+        "title": "The automatic default: an average of models weighed by left-out scans",
+        "note": "In the documentation of voxprior", "year": "2026"}),
     "Brown et al. 2001": _article(
         "brown2001", "Brown, Lawrence D. and Cai, T. Tony and DasGupta, Anirban",
         "Interval estimation for a binomial proportion", "Statistical Science", "16", "2001"),
