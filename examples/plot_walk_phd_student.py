@@ -12,59 +12,24 @@ outcome and makes the report.
 # ---------
 #
 # A small subject stands in for yours: six runs of 84 volumes in the brain at 8 mm, written to a
-# temporary folder under fMRIPrep's names. Faces raise one blob and houses another; noise is smooth,
-# the head drifts, and every run has its own baseline.
+# temporary folder as a BIDS study that fMRIPrep has preprocessed. Faces raise one blob and houses
+# another; noise is smooth, the head drifts, and every run has its own baseline.
 
 import tempfile
-from pathlib import Path
-
-import nibabel
-import numpy as np
-import pandas as pd
 
 from voxprior import Decoder, FeatureSharingNB
 from voxprior.images import load_runs
 from voxprior.report import draw_maps
-from voxprior.simulate import blobs, brain
+from voxprior.simulate import blobs, brain, write_bids
 from voxprior.validation import interval, permutation_test
 
-TR, BLOCK, N_BLOCKS = 2.0, 6, 6  # seconds, volumes, blocks in a run
-CONDITIONS = ["face", "house"]
-MOTION = ["trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z"]
-rng = np.random.default_rng(0)
-truth = blobs(brain(8), 1, blob_radius=2, effect=3, random_state=1)
-smooth = truth.space.gaussian(1.0)
-folder = Path(tempfile.mkdtemp()) / "sub-01" / "func"
-folder.mkdir(parents=True)
-
-
-def write_run(name: str) -> None:
-    """Write image, events and confounds of one run: blocks of 12 s with 12 s of rest between."""
-    n_volumes = BLOCK * (2 * N_BLOCKS + 2)
-    motion = np.cumsum(rng.normal(0, 0.02, (n_volumes, 6)), axis=0)
-    noise = (smooth @ rng.normal(size=(truth.space.n_voxels, n_volumes))).T
-    volumes = 100 + rng.normal(size=truth.space.n_voxels) + 5 * motion[:, :1] + noise
-    onsets = BLOCK * (1 + 2 * np.arange(N_BLOCKS))
-    labels = rng.permutation(CONDITIONS * (N_BLOCKS // 2))
-    for onset, label in zip(onsets, labels):
-        sign = 1 if label == "face" else -1
-        response = slice(onset + 2, onset + 2 + BLOCK)  # it comes 4 s after the stimulus
-        volumes[response] += np.clip(sign * truth.truth["signal"], 0, None)
-    image = truth.image(volumes)
-    image.header.set_zooms((*image.header.get_zooms()[:3], TR))
-    nibabel.save(image, f"{folder}/{name}_space-MNI152NLin2009cAsym_desc-preproc_bold.nii.gz")
-    events = pd.DataFrame({"onset": onsets * TR, "duration": BLOCK * TR, "trial_type": labels})
-    events.to_csv(f"{folder}/{name}_events.tsv", sep="\t", index=False)
-    confounds = pd.DataFrame(motion, columns=MOTION)
-    confounds.to_csv(f"{folder}/{name}_desc-confounds_timeseries.tsv", sep="\t", index=False)
-    Path(f"{folder}/{name}_desc-confounds_timeseries.json").write_text("{}")
-
-
-for run in range(1, 7):
-    write_run(f"sub-01_task-objects_run-{run}")
-mask = folder / "mask.nii.gz"
-nibabel.save(truth.mask_image(), mask)
-print(*sorted(path.name for path in folder.glob("*run-1*")), sep="\n")
+truth = blobs(brain(8), 18, n_groups=6, blob_radius=2, effect=1.5, random_state=1)
+study = write_bids(
+    f"{tempfile.mkdtemp()}/study", {"sub-01": truth}, ["face", "house"], random_state=0
+)
+raw, prepared = study / "sub-01/func", study / "derivatives/fmriprep/sub-01/func"
+mask = next(prepared.glob("*run-1*_mask.nii.gz"))
+print(*sorted(path.name for path in study.rglob("*run-1*")), sep="\n")
 
 # %%
 # Read them
@@ -75,8 +40,8 @@ print(*sorted(path.name for path in folder.glob("*run-1*")), sep="\n")
 # become the groups that training and test never share.
 
 data = load_runs(
-    f"{folder}/*_bold.nii.gz",
-    events=f"{folder}/*_events.tsv",
+    f"{prepared}/*_bold.nii.gz",
+    events=f"{raw}/*_events.tsv",
     delay=4,
     confounds={"strategy": ("motion",), "motion": "basic"},
     mask=mask,
@@ -94,6 +59,8 @@ decoder = Decoder(FeatureSharingNB())
 result = decoder.evaluate(data)
 print(result.scores[["accuracy", "log_loss", "auc"]].round(2).to_string())
 print("audit:", [finding.name for finding in result.findings] or "nothing found")
+standing = result.plot()
+standing
 
 # %%
 # Trust the number
@@ -135,11 +102,11 @@ slices
 # The fitted decoder is a file of arrays and parameters, which any new run can be given to. The
 # report is one page that opens offline: here it is, as a frame.
 
-saved = decoder.save(folder / "decoder.skops")
+saved = decoder.save(study.parent / "decoder.skops")
 again = Decoder.load(saved)
 new = load_runs(
-    f"{folder}/*run-1*_bold.nii.gz",
-    events=f"{folder}/*run-1_events.tsv",
+    f"{prepared}/*run-1*_bold.nii.gz",
+    events=f"{raw}/*run-1_events.tsv",
     delay=4,
     confounds={"strategy": ("motion",), "motion": "basic"},
     images=again.masker_,

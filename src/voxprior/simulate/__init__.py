@@ -11,10 +11,12 @@
 | `cohort` | auto | subjects differ in gain, anatomy, age, sex and site, patients a little besides |
 
 Each returns a `Simulated`: X, y, groups, space, and the truth by name; `subjects` one per subject.
+`write_bids` writes subjects as a BIDS study that fMRIPrep has preprocessed.
 `brain` is the MNI brain as a space at any resolution; a shape gives a grid instead. `scenes`
 has the experiments of the demo, one `Scene` per family.
 """
 
+from voxprior.simulate.bids import write_bids
 from voxprior.simulate.boosting import blobs
 from voxprior.simulate.cohort import cohort
 from voxprior.simulate.data import Simulated
@@ -37,4 +39,5 @@ __all__ = [
     "smooth_maps",
     "subjects",
     "time_courses",
+    "write_bids",
 ]
