@@ -98,6 +98,12 @@ def test_bad_input_is_one_line(refused, bids, tmp_path):
     assert "one run" in refused(*fixed, *COMMON)
 
 
+@pytest.mark.parametrize("level", ["participant", "group"])
+def test_a_model_of_numbers_is_refused_for_classes(refused, bids, tmp_path, level):
+    words = ["bids", bids, tmp_path / "o", level, *COMMON[:-1], "ridge"]
+    assert "'ridge' predicts a number, but the labels are classes" in refused(*words)
+
+
 def test_a_searchlight_is_for_the_group(refused, bids, tmp_path):
     said = refused("bids", bids, tmp_path / "o", "participant", *COMMON, "--searchlight", "6")
     assert "it is for the level group" in said

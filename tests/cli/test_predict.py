@@ -85,7 +85,9 @@ def test_priors_costs_and_rejection(run, model, maps, tmp_path):
     assert careful["decision"].eq("reject").tolist() == (np.maximum(p, 1 - p) < sure).tolist()
 
 
-def test_the_model_alone_knows_how_frequent_classes_were(run, study, maps, tmp_path, bare_report):
+def test_the_model_alone_knows_how_frequent_classes_were(
+    run, refused, study, maps, tmp_path, bare_report
+):
     table = maps.parent / "participants.tsv"
     frame = pd.read_csv(table, sep="\t")
     frame.loc[[3, 5], "group"] = "ill"  # 8 ill, 4 well
@@ -102,6 +104,8 @@ def test_the_model_alone_knows_how_frequent_classes_were(run, study, maps, tmp_p
         "--train-priors", "ill=.5,well=.5",
     )  # fmt: skip
     assert np.allclose(told["p_ill"].astype(float), p)
+    alone_given = ["predict", alone, maps / "*.nii.gz", "--train-priors", "ill=.5,well=.5"]
+    assert "it goes with --priors" in refused(*alone_given)
 
 
 def test_several_runs_in_one_file(run, refused, runs, mask, tmp_path, bare_report):

@@ -117,6 +117,8 @@ def predict(
 
     if table_file is not None:
         check_place(table_file)
+    if train_priors is not None and priors is None:
+        raise ValueError("--train-priors would have no effect; it goes with --priors.")
     decoder = Decoder.load(model, trusted=trust or ())
     if resample:
         decoder.masker_ = replace(decoder.masker_, resample=True)
@@ -258,11 +260,12 @@ def _by_class(values: list[str], classes: Any) -> dict[Any, float]:
             value = float(number)
         except ValueError:
             raise ValueError(f"'{text}': class=number was expected, for instance ill=.1.") from None
-        if found.setdefault(label, value) != value:
+        if label in found and found[label] != value:
             raise InputError(
                 f"{label!r} is given twice, with {found[label]:g} and {value:g}",
                 remedy="Give each class once",
             )
+        found[label] = value
     refuse_alike("classes", [*label_of, *map(str, found)])
     return found
 

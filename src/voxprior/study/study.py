@@ -27,7 +27,7 @@ from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
 from voxprior.mapping import Atlas, neighborhoods
 from voxprior.output import FINISHED, Clock, output_files
-from voxprior.registry import default_model
+from voxprior.registry import check_kind, default_model
 from voxprior.report.where import headline
 from voxprior.study.derivatives import (
     Run,
@@ -304,6 +304,7 @@ class Study:
         clock, settings = Clock(), settings_of(self, runs)
         with clock.phase("reading images", show=bool(self.decoder.verbose)):
             data = self.read(runs, groups)
+        check_kind(self.decoder.estimator, data.y, self.model)
         if check is not None:
             check(data)
         if self.searchlight is not None:
