@@ -24,8 +24,9 @@ from voxprior.labels import refuse_alike
 
 __all__ = ["check_entities", "check_subjects", "find_column", "match_rows", "volume_rows"]
 
-# Realigned, slice-timed, unwarped, modulated, warped, smoothed; a tissue; a contrast or its beta.
-SPM_PREFIX = re.compile(r"(?:[amrsuw]|c[1-6]|con_|beta_)+")
+# Realigned, slice-timed, unwarped, modulated, warped, smoothed (CAT12 says by how much: s6mwp1); a
+# tissue of SPM or CAT12; a contrast or its beta.
+SPM_PREFIX = re.compile(r"(?:[amrsuw]|s\d{1,2}(?=[mw])|m0(?=w)|[cp][1-6]|con_|beta_)+")
 # What tells runs apart by the names of BIDS; a folder says the subject and the session.
 ENTITY = re.compile(r"(?:^|_)(sub|ses|task|acq|ce|rec|dir|run)-([A-Za-z0-9]+)")
 FOLDER = re.compile(r"^(sub|ses)-([A-Za-z0-9]+)$")
