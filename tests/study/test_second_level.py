@@ -127,6 +127,8 @@ def test_the_page_has_a_dot_for_every_participant():
     of_all, between = as_tables(table, tests | {"compared": []})
     assert of_all["line"] == tests["within"]["line"]
     assert between["line"] == tests["between"]["line"]
+    assert [row[0] for row in of_all["rows"]] == [*table["participant_id"], "mean"]
+    assert of_all["rows"][-1][-1] == "0.750"
     (axes,) = of_all["picture"].figure.axes
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [sorted(line.get_ydata()) for line in dots] == [[0.625, 0.875], [0.5, 0.75, 1.0]]

@@ -198,7 +198,7 @@ def as_tables(table: pd.DataFrame, tests: Mapping[str, Any]) -> list[dict[str, A
     rivals = [one for one in tests["compared"] if "scores" in one]
     rows = [_row(row) for row in table.to_dict("records")]
     means = [_mean(tests[column]) for column in COLUMNS]
-    rows.append(["mean", str(table["n_trials"].sum()), *means])
+    rows.append(["mean", "", *means])
     for one in rivals:
         for column in COLUMNS:
             scores = pd.Series(one["scores"][column], dtype=float)
