@@ -5,8 +5,10 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.main import get_command
 from typer.testing import CliRunner
 
+from voxprior.cli import app
 from voxprior.cli.arguments import ManyValues, names, parameters, with_groups
 
 
@@ -51,6 +53,60 @@ def test_repeatable_options_take_several_words_after_arguments():
 def test_before_an_argument_they_take_one_word():
     _, seen = invoke("--mix", "blue", "red")
     assert seen["colours"] == Colours("red", False, ["blue"])
+
+
+def repeatable():
+    """Every option of every command that takes several values."""
+    for name, command in get_command(app).commands.items():
+        for parameter in command.params:
+            if getattr(parameter, "multiple", False):
+                yield name, command, parameter
+
+
+EVERY = list(repeatable())
+FORMS = {
+    "comma": lambda flag, one, two, words: [*words, flag, f"{one},{two}"],
+    "comma and blank": lambda flag, one, two, words: [*words, flag, f"{one}, {two}"],
+    "repeated": lambda flag, one, two, words: [*words, flag, one, flag, two],
+    "blank": lambda flag, one, two, words: [*words, flag, one, two],
+    "blank, then an option": lambda flag, one, two, words: [*words, flag, one, two, "-h"][:-1],
+    "equals sign": lambda flag, one, two, words: [*words, f"{flag}={one}", two],
+    "options first": lambda flag, one, two, words: [flag, one, two, *words],
+    "options first, equals sign": lambda flag, one, two, words: [f"{flag}={one}", two, *words],
+    "options first and last": lambda flag, one, two, words: [
+        *words[-2:],
+        *words[:-2],
+        flag,
+        one,
+        two,
+    ],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("name", "command", "parameter"), EVERY, ids=[f"{n} {p.opts[0]}" for n, _, p in EVERY]
+)
+def test_every_list_is_read_by_comma_and_by_blank(name, command, parameter, form):
+    one, two = ("radius=2", "means=all") if "--set" in parameter.opts else ("ill=.1", "well=.9")
+    arguments = ["study", "out", "participant"] if name == "bids" else ["model.skops", "a.nii"]
+    words = [*arguments, *(["--task", "t"] if name == "bids" else ["--out", "out"])]
+    context = command.make_context(name, FORMS[form](parameter.opts[0], one, two, words))
+    values = context.params[parameter.name]
+    if "--set" in parameter.opts:
+        assert parameters(None, values) == {"radius": 2, "means": "all"}
+    else:
+        assert names(values) == [one, two]
+    given = {p.name: context.params[p.name] for p in command.params
+             if p.param_type_name == "argument"}  # fmt: skip
+    flat = [v for value in given.values() for v in (value if isinstance(value, list) else [value])]
+    assert list(map(str, flat)) == arguments
+
+
+def test_values_of_set_with_commas_stay_whole():
+    assert parameters(None, ["a=[1,2],b='x,c=3'"]) == {"a": [1, 2], "b": "x,c=3"}
+    assert parameters(None, ["a='x,b=3'"]) == {"a": "x,b=3"}
+    assert parameters(None, ["a=1,2"]) == {"a": (1, 2)}
 
 
 def test_an_option_without_a_value_is_refused():

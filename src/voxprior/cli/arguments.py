@@ -8,6 +8,7 @@ its arguments, as shell patterns need it::
 """
 
 import os
+import re
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -165,8 +166,8 @@ TRUTHS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 class ManyValues(typer.core.TyperCommand):
     """A command whose repeatable options take all words up to the next option.
 
-    Only where the command line starts with the command's arguments: after an option, a word may
-    be an argument.
+    Where the command line does not start with the command's arguments, they take those that do not
+    name files, and leave as many words as the command has to have.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -184,28 +185,49 @@ class ManyValues(typer.core.TyperCommand):
         for flag, value in zip(args, args[1:]):
             if flag in flags and value.lower() in TRUTHS and not os.path.exists(value):
                 raise typer.BadParameter(f"{flag} takes no value: leave '{value}' out.")
-        if args and not args[0].startswith("-"):
-            repeatable = {
-                name for p in self.params if getattr(p, "multiple", False) for name in p.opts
-            }
-            args = _repeated(args, repeatable)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _repeated(args, self.params))
 
 
-def _repeated(args: list[str], repeatable: set[str]) -> list[str]:
+def _repeated(args: Sequence[str], params: Sequence[Any]) -> list[str]:
+    """Write ``--name a b`` as ``--name a --name b``."""
+    several = _further_values(args, params)
     written: list[str] = []
-    option, waiting = "", False
-    for word in args:
-        if word in repeatable:
-            option, waiting = word, True
-        elif word.startswith("-") and not waiting:
-            option = ""
-        elif option and not waiting:
-            written.append(option)
-        else:
-            waiting = False
-        written.append(word)
+    for place, word in enumerate(args):
+        written += [several[place], word] if place in several else [word]
     return written
+
+
+def _further_values(args: Sequence[str], params: Sequence[Any]) -> dict[int, str]:
+    """Option of each word that is one more value of it, by the place of the word."""
+    options = [p for p in params if p.param_type_name == "option"]
+    valued = {name for p in options if not p.is_flag for name in p.opts}
+    repeatable = {name for p in options if p.multiple for name in p.opts}
+    arguments_first = bool(args) and not args[0].startswith("-")
+    found: dict[int, str] = {}
+    option, before, n_arguments = "", "", 0
+    for place, word in enumerate(args):
+        name = word.partition("=")[0]
+        if before in valued:  # the word is the value of that option
+            before = ""
+            continue
+        before = word
+        if word.startswith("-"):
+            option = name if name in repeatable else ""
+        elif option and (arguments_first or not _names_a_file(word)):
+            found[place] = option
+        else:
+            option, n_arguments = "", n_arguments + 1
+    required = sum(p.param_type_name == "argument" and p.required for p in params)
+    wanted = 0 if arguments_first else max(0, required - n_arguments)
+    for place in sorted(found)[len(found) - min(wanted, len(found)) :]:
+        del found[place]
+    return found
+
+
+def _names_a_file(word: str) -> bool:
+    """Whether a word is a file, a pattern or a folder, or looks like the name of one."""
+    ending = Path(word).suffix[1:]
+    return os.sep in word or has_magic(word) or ending.isalpha() or os.path.exists(word)
 
 
 def names(values: list[str] | None) -> list[str]:
@@ -238,13 +260,13 @@ def parameters(config: Path | None, changes: list[str] | None = None) -> dict[st
 
     Values are read as Python literals; what is not one stays text.
 
-    >>> parameters(None, ["radius=2.5", "variances=median"])
-    {'radius': 2.5, 'variances': 'median'}
+    >>> parameters(None, ["radius=2.5,variances=median", "sizes=[1,2]"])
+    {'radius': 2.5, 'variances': 'median', 'sizes': [1, 2]}
     """
     found = {} if config is None else _read(config)
     changed: dict[str, Any] = {}
-    for change in changes or []:
-        name, equals, value = change.partition("=")
+    for change in [part for several in changes or [] for part in _apart(several)]:
+        name, equals, value = (part.strip() for part in change.partition("="))
         if not equals or not name.isidentifier():
             raise ValueError(
                 f"--set takes name=value, for instance --set radius=2. Got '{change}'."
@@ -258,6 +280,19 @@ def parameters(config: Path | None, changes: list[str] | None = None) -> dict[st
             )
         changed[name] = wanted
     return found | changed
+
+
+def _apart(change: str) -> list[str]:
+    """Changes that one value of --set gives, with commas between them, but not inside values."""
+    found: list[str] = []
+    for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", change):
+        value = found[-1].partition("=")[2].strip() if found else ""
+        unclosed = value[:1] in tuple("'\"[({") and _literal(value) == value
+        if value and unclosed:
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return found
 
 
 def _literal(text: str) -> Any:
