@@ -95,6 +95,9 @@ def test_runs_with_events_leave_one_run_out(run, runs, mask, tmp_path):
     assert len(found.scores) == 4
     assert sorted(found.predictions["group"].unique()) == [f"run-{n}_bold" for n in range(1, 5)]
     assert found.scores["accuracy"].mean() > 0.9
+    table = pd.read_csv(out / "predictions.tsv", sep="\t")
+    assert set(table["scan"]) == {f"run-{n}_bold.nii.gz" for n in range(1, 5)}
+    assert table["volumes"].str.fullmatch(r"\d+ to \d+").all()
 
 
 def test_a_label_for_every_volume(run_json, runs, tmp_path, bare_report):

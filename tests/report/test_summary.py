@@ -39,6 +39,16 @@ def test_the_page_speaks_of_scans_not_of_columns(result):
     assert f"({rights} of 24 scans right)" in summary["headline"]["text"]
 
 
+def test_trials_have_a_column_of_volumes(result):
+    trials = [f"sub-1/run-{i % 2}.nii, volumes {i} to {i + 2}, face" for i in range(23)]
+    table = summarize(result, names=[*trials, "sub-1/run-9.nii, volumes 7 to 7"])["predictions"]
+    assert table["columns"][:4] == ["scan", "volumes", "fold", "group"]
+    found = {tuple(row[:2]) for row in table["rows"]}
+    assert ("run-1.nii", "3 to 5") in found
+    assert ("run-9.nii", "7") in found
+    assert len(found) == 24
+
+
 def test_scans_without_groups_have_no_column_of_groups(numbers):
     summary = summarize(cross_validate(Ridge(), *numbers, cv=4))
     assert "group" not in summary["predictions"]["columns"]

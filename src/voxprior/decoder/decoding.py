@@ -38,6 +38,7 @@ from voxprior.output import RUN_FILE, Clock
 from voxprior.registry import kind_of
 from voxprior.report import Report
 from voxprior.report.decisions import check_interest
+from voxprior.report.predictions import name_columns
 from voxprior.report.scores import main_scores
 from voxprior.validation import (
     LearningCurve,
@@ -298,7 +299,8 @@ def prediction_rows(data: Dataset, result: Result) -> pd.DataFrame:
     table = result.predictions.copy()
     if data.names:
         names = data.named_near(Path.cwd()).names
-        table.insert(0, "scan", [names[sample] for sample in table["sample"]])
+        for place, (column, cells) in enumerate(name_columns(names).items()):
+            table.insert(place, column, [cells[sample] for sample in table["sample"]])
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 from voxprior.validation import Result
 from voxprior.validation.scores import score_name, score_predictions
 
+# Names of trials and volumes, as readers of runs make them.
+VOLUMES = re.compile(r"(?P<file>.*?), volumes? (\d+)(?: to (\d+))?(?:, .*)?", re.DOTALL)
 # Columns of the predictions as the page calls them; p_<class> becomes P(<class>).
 COLUMNS = {"y_true": "truth", "y_pred": "prediction"}
 
@@ -21,8 +24,10 @@ def prediction_table(result: Result, names: Sequence[str] = ()) -> dict[str, Any
     sample = table.pop("sample")
     if result.settings.get("n_groups") is None:
         table = table.drop(columns="group")
-    told = without_folder(names)
-    table.insert(0, "scan", [told[i] for i in sample] if told else sample.to_numpy())
+    columns = name_columns(names) or {"scan": list(map(str, range(sample.max() + 1)))}
+    columns["scan"] = without_folder(columns["scan"])
+    for place, (column, cells) in enumerate(columns.items()):
+        table.insert(place, column, [cells[i] for i in sample])
     if result.task == "classification":
         right = np.where(table["y_true"] == table["y_pred"], "yes", "no")
         table.insert(list(table.columns).index("y_pred") + 1, "right", right)
@@ -34,6 +39,28 @@ def prediction_table(result: Result, names: Sequence[str] = ()) -> dict[str, Any
         "columns": [str(c) for c in table.columns],
         "rows": table.astype(str).to_numpy().tolist(),
     }
+
+
+def name_columns(names: Sequence[str]) -> dict[str, list[str]]:
+    """Take names of scans apart into columns: the file, and volumes where some are of a run.
+
+    Volumes are counted from 0, and the last is included. What a trial was called is its label,
+    which has a column of its own.
+
+    >>> name_columns(["a.nii, volumes 3 to 8, face", "b.nii, volume 2"])
+    {'scan': ['a.nii', 'b.nii'], 'volumes': ['3 to 8', '2']}
+    >>> name_columns(["a.nii", "b.nii"])
+    {'scan': ['a.nii', 'b.nii']}
+    """
+    parts = [VOLUMES.fullmatch(name) for name in names]
+    if not any(parts):
+        return {"scan": list(names)} if names else {}
+    files = [part["file"] if part else name for part, name in zip(parts, names)]
+    ends = [
+        [] if part is None else list(dict.fromkeys(filter(None, part.groups()[1:])))
+        for part in parts
+    ]
+    return {"scan": files, "volumes": [" to ".join(some) for some in ends]}
 
 
 def without_folder(names: Sequence[str]) -> list[str]:
