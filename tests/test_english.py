@@ -12,6 +12,7 @@ from voxprior.cli import app
 ROOT = Path(__file__).parents[1]
 REPORT = Path(voxprior.__file__).parent / "report"
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), REPORT / "guide.md", REPORT / "audit.md"]
+PAGES.append(ROOT / "README.md")
 PAGES = [page for page in PAGES if not {"_build", "auto_examples"} & {*page.parts}]
 COMMANDS = get_command(app).commands
 WORST = re.compile(
