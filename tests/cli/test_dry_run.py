@@ -65,3 +65,9 @@ def test_what_decode_refuses_a_dry_run_refuses(refused, study, mask, tmp_path):
     assert "is read" in refused(*call, mask)
     told = refused(*call, tmp_path / "out", "--positive", "neither")
     assert "--positive" in told
+
+
+def test_what_the_plan_leaves_out_is_named(run, study, mask, tmp_path):
+    call = ["decode", *study, "--mask", mask, "--model", "logistic", "--out", tmp_path / "out"]
+    assert "the plan is without --map," in run(*call, "--dry-run", "--map").output
+    assert "the plan is without" not in run(*call, "--dry-run").output

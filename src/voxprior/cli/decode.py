@@ -99,6 +99,8 @@ def decode(
             "title": subject_of(data, scans.label),
         }
         if dry_run:
+            unplanned = {"--map": with_map, "--prior-from": prior_from is not None}
+            _say_unplanned([flag for flag, given in unplanned.items() if given])
             _show_plan(decoder.plan(data, **asked, **reporting.settings()), as_json)
             return
         done = decoder.decode(
@@ -129,6 +131,11 @@ def _place(out: Path, dry_run: bool) -> AbstractContextManager[Path]:
         return output_folder(out, "result.json")
     check_folder(out, "result.json")
     return nullcontext(out)
+
+
+def _say_unplanned(flags: list[str]) -> None:
+    if flags:
+        say(f"note: the plan is without {' and '.join(flags)}, which take more time.")
 
 
 def _show_plan(plan: Any, as_json: bool) -> None:
