@@ -21,7 +21,7 @@ from voxprior.decoder import Decoder, Decoding, Naming, with_prior_from
 from voxprior.decoder.comparison import summary_of
 from voxprior.decoder.facts import subject
 from voxprior.decoder.mapping import Mapped, map_data
-from voxprior.decoder.preparation import name_of
+from voxprior.decoder.preparation import name_of, named
 from voxprior.errors import InputError, InputWarning, option
 from voxprior.images import Dataset, load_runs
 from voxprior.images.findings import repetition_findings
@@ -304,7 +304,7 @@ class Study:
         clock, settings = Clock(), settings_of(self, runs)
         with clock.phase("reading images", show=bool(self.decoder.verbose)):
             data = self.read(runs, groups)
-        check_kind(self.decoder.estimator, data.y, self.model)
+        check_kind(named(self.decoder.estimator, data.y), data.y, self.model)
         if check is not None:
             check(data)
         if self.searchlight is not None:
@@ -313,14 +313,14 @@ class Study:
             told = f"{title}: {len(data.dropped)} trials left out: {data.dropped[0]}"
             warnings.warn(InputWarning(told), stacklevel=4)
         made = contrast_of(None, self.reading.get("conditions"))
-        named = [] if self.contrast in ("", made) else [self.contrast]
+        called = [] if self.contrast in ("", made) else [self.contrast]
         done: Decoding = (decoder or self.decoder).decode(
             data,
             cv=self.cv,
             allow=self.allow,
             permutations=self.permutations,
             test=self.test,
-            title=f"{', '.join([title, *named, self.model])}: {subject(data)}",
+            title=f"{', '.join([title, *called, self.model])}: {subject(data)}",
             beside=beside,
             folder=work / FINISHED,
             clock=clock,
