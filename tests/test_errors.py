@@ -1,12 +1,13 @@
 """Errors that speak each front end's words, and the line between bad input and a fault."""
 
+import os
 import pickle
 
 import numpy as np
 import pytest
 
 from voxprior import VoxelSpace
-from voxprior.errors import InputError, InputWarning, in_python, option, refuses_input
+from voxprior.errors import InputError, InputWarning, in_python, nearest_file, option, refuses_input
 from voxprior.validation.run import run_tasks
 
 
@@ -41,3 +42,8 @@ def test_a_warning_has_its_marks_after_a_pickle():
     warning = pickle.loads(pickle.dumps(InputWarning(f"Check {option('t_r')}.")))
     assert str(warning) == "Check t_r."
     assert warning.marked == f"Check {option('t_r')}."
+
+
+def test_a_fifo_is_not_its_own_nearest_name(tmp_path):
+    os.mkfifo(tmp_path / "f.skops")
+    assert nearest_file(tmp_path / "f.skops") == " (what has that name is not a regular file)"

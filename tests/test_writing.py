@@ -181,6 +181,13 @@ def test_a_name_that_is_not_utf8():
         check_name("m\udcff.nii")
 
 
+@pytest.mark.parametrize("mark", ["\n", "\t", "\r", "\x1b", "\u2028", "\x85"])
+def test_a_name_with_a_line_break(mark):
+    with pytest.raises(InputError, match="line break or another control") as raised:
+        check_name(f"m{mark}.nii")
+    assert mark not in str(raised.value)
+
+
 # ---------------------------------------------------------------- work of somebody else
 
 

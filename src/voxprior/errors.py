@@ -70,6 +70,8 @@ def nearest_file(path: Path) -> str:
     """Say which file of the same folder is most like one that is not there, or that none is."""
     if not path.parent.is_dir():
         return f" (there is no folder {str(path.parent)!r})"
+    if os.path.lexists(path):
+        return " (what has that name is not a regular file)"
     with suppress(OSError):
         return nearest(path.name, sorted(os.listdir(path.parent)))
     return ""

@@ -19,6 +19,7 @@ import re
 import shutil
 import stat
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -144,6 +145,11 @@ def check_name(name: str) -> str:
         raise InputError(
             f"{shown}: its name is not UTF-8", remedy="Rename the file or folder"
         ) from None
+    if any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in name):
+        raise InputError(
+            f"{name!r}: its name holds a line break or another control character",
+            remedy="Rename the file or folder",
+        )
     return name
 
 

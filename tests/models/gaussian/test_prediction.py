@@ -6,6 +6,7 @@ import pytest
 from voxprior.errors import InputError
 from voxprior.models.gaussian.prediction import (
     average_softmax,
+    check_rule,
     choose_rule,
     random_rule,
     sobol_rule,
@@ -54,3 +55,9 @@ def test_a_scan_alone_gets_the_same_probabilities(rng):
 def test_a_rule_that_would_fill_the_memory_is_refused(name, n_classes, n_draws):
     with pytest.raises(InputError, match=r"up to"):
         choose_rule(name, n_classes, n_draws, seed=0)
+
+
+def test_draws_are_bounded_by_what_they_fill():
+    with pytest.raises(InputError, match=r"is too many.*up to 32,768 with 128"):
+        check_rule("random", 128, 2**16)
+    check_rule("random", 4, 2**16)

@@ -36,6 +36,7 @@ NEGLIGIBLE_WEIGHT = 1e-11
 CHUNK_ELEMENTS = 2**22
 # The spread of a mean of so many draws is below 0.0005; more of them would fill the memory.
 MOST_DRAWS = 2**20
+MOST_NUMBERS = 2**22
 
 
 class Rule(NamedTuple):
@@ -88,9 +89,11 @@ def check_rule(name: str, n_classes: int, n_draws: int) -> None:
             got=str(n_classes),
             remedy=f"Set {option('averaging', 'sobol')}",
         )
-    if n_draws > MOST_DRAWS:
+    most = min(MOST_DRAWS, MOST_NUMBERS // n_classes)
+    if n_draws > most:
         raise InputError(
-            f"{option('n_draws', n_draws)} is too many", expected=f"up to {MOST_DRAWS:,}"
+            f"{option('n_draws', n_draws)} is too many",
+            expected=f"up to {most:,} with {n_classes} classes",
         )
 
 
