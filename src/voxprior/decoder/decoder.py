@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -32,7 +32,7 @@ from voxprior.decoder.training import TrainingSample
 from voxprior.errors import InputTypeError
 from voxprior.images import Dataset, ImageSpace
 from voxprior.mapping import MapTest
-from voxprior.report import Report, make_report, model_maps
+from voxprior.report import Report, make_report
 from voxprior.validation import LearningCurve, PermutationResult, Result
 from voxprior.validation.covariates import CovariateCoding, CovariateComparison
 
@@ -178,21 +178,6 @@ class Decoder(SecondSample):
                 self.class_spread_ = ClassSpread.of(data.X, data.y, data.groups)
             self.class_frequencies_ = np.array([np.mean(data.y == c) for c in self.classes_])
         return self
-
-    # ------------------------------------------------------------------ maps out
-
-    @property
-    def maps_(self) -> dict[str, Any]:
-        """Maps of the fitted model by name, as images in the space of the input."""
-        return {name: self.masker_.inverse_transform(m) for name, m in self.voxel_maps().items()}
-
-    def voxel_maps(self) -> dict[str, np.ndarray]:
-        """Maps of the fitted model by name, as arrays with one value per feature or voxel."""
-        check_is_fitted(self)
-        model, maps = getattr(self, "_mapped", (None, {}))
-        if model is not self.estimator_:  # a pass over all scans: the report and the files share it
-            model, maps = self._mapped = self.estimator_, model_maps(self.estimator_)
-        return dict(maps)
 
     # ------------------------------------------------------------------ honest numbers
 
@@ -448,11 +433,6 @@ class Decoder(SecondSample):
         path = Path(path)
         modelfile.write(path, state_of(self))
         return path
-
-    @property
-    def scans_kept(self) -> int:
-        """How many training scans, or parts of them, the fitted model holds as they are."""
-        return modelfile.n_scans_kept(self.estimator_)
 
     @classmethod
     def load(cls, path, trusted: Sequence[str] = ()) -> Decoder:

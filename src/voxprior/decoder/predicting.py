@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from voxprior import modelfile
 from voxprior.algebra import finite_or_refused
 from voxprior.decoder.local_maps import LocalMaps
 from voxprior.decoder.preparation import named
@@ -17,12 +18,13 @@ from voxprior.decoder.training import BEYOND, Seen, TrainingSample
 from voxprior.errors import InputWarning
 from voxprior.images import ImageSpace
 from voxprior.images.findings import listed
+from voxprior.report import model_maps
 from voxprior.validation.folds import last_step, led_to_last_step
 from voxprior.validation.scores import INTERVAL_LEVEL
 
 
 class Predicting(LocalMaps):
-    """Predictions of a fitted `Decoder`."""
+    """Predictions of a fitted `Decoder`, and its maps."""
 
     masker_: ImageSpace
     estimator_: Any
@@ -97,6 +99,24 @@ class Predicting(LocalMaps):
     def has_intervals(self) -> bool:
         """Whether the fitted model has `predict_interval`."""
         return hasattr(last_step(self.estimator_), "predict_interval")
+
+    @property
+    def maps_(self) -> dict[str, Any]:
+        """Maps of the fitted model by name, as images in the space of the input."""
+        return {name: self.masker_.inverse_transform(m) for name, m in self.voxel_maps().items()}
+
+    def voxel_maps(self) -> dict[str, np.ndarray]:
+        """Maps of the fitted model by name, as arrays with one value per feature or voxel."""
+        check_is_fitted(self)
+        model, maps = getattr(self, "_mapped", (None, {}))
+        if model is not self.estimator_:  # a pass over all scans: the report and the files share it
+            model, maps = self._mapped = self.estimator_, model_maps(self.estimator_)
+        return dict(maps)
+
+    @property
+    def scans_kept(self) -> int:
+        """How many training scans, or parts of them, the fitted model holds as they are."""
+        return modelfile.n_scans_kept(self.estimator_)
 
     def unlikeness(self, images, groups=None, covariates=None) -> np.ndarray | None:
         """How unlike the training scans each image is; parameters are those of `predict`.
