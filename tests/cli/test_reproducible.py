@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from voxprior.content import versions
 from voxprior.simulate import scenes
 
 # Files that differ between two runs of one command.
@@ -108,3 +109,4 @@ def test_times_are_kept_in_a_file_of_their_own(run_json, study, tmp_path, bare_r
     assert len(folds["fit_seconds"]) == len(folds["fold"]) == 5
     assert kept["started"][:2] == "20"
     assert kept["machine"]["cores"] >= 1
+    assert kept["versions"] == versions()

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from voxprior.content import versions
 from voxprior.writing import write_whole
 
 if TYPE_CHECKING:
@@ -64,5 +65,6 @@ class Clock:
                 "cores": os.cpu_count(),
                 "python": sys.version.split()[0],
             },
+            "versions": versions(),
         }
         write_whole(path, json.dumps(content, indent=1))
