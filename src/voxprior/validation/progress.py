@@ -25,8 +25,8 @@ __all__ = ["progress_bar"]
 
 # A notebook keeps up with as many updates in a second.
 UPDATES = 5
-# Seconds that somebody who sees no bar is told of.
-LONG = 60.0
+# Work that takes more seconds in all is announced where no bar can be seen.
+LONG = 30.0
 # How far back a terminal looks for the speed: some steps take minutes.
 SECONDS_OF_SPEED = 3600.0
 
@@ -67,7 +67,7 @@ def _silent_until_long(name: str, total: int) -> Callable[..., None]:
         first, counted = counted == 0, counted + done
         taken = time.monotonic() - began
         left = taken / counted * (total - counted)
-        if first and left > LONG:
+        if first and left > 0 and taken + left > LONG:
             words = f"{left:.0f} seconds" if left < 90 else f"{left / 60:.0f} minutes"
             text = f"{counted} of {total} {name} took {taken:.0f} s: about {words} are left."
             warnings.warn(InputWarning(text), stacklevel=3)
