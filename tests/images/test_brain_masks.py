@@ -92,6 +92,8 @@ def test_where_a_mask_comes_from_is_said(tmp_path):
     nibabel.save(nibabel.Nifti1Image(brain().astype("u1"), affine()), path)
     named = load_maps(scans(), LABELS, mask=path).images
     assert named.mask_words == f"{brain().sum():,} voxels (brain.nii.gz)"
+    image = load_maps(scans(), LABELS, mask=nibabel.load(path).slicer[:]).images
+    assert image.mask_words.endswith("(an image that was given)")
     array = load_maps(scans(), LABELS, mask=brain()).images
     assert array.mask_words.endswith("(an array that was given)")
     run = nibabel.Nifti1Image(np.random.default_rng(0).normal(size=(3, 3, 2, 12)), np.eye(4))

@@ -127,6 +127,8 @@ def _given(masks: list[Source]) -> FoundMask:
 
 def _file_name(what: str) -> str:
     """Name a mask as a reader of the report knows it: by its file, not by folders of a machine."""
+    if what == "image":
+        return "an image that was given"
     return Path(what).name if Path(what).exists() else what
 
 
