@@ -17,12 +17,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import joblib
-import numba
-import numpy
-import scipy
-import sklearn
-
 __all__ = ["OWN", "content_of", "file_digest", "versions"]
 
 # The folder of this package.
@@ -38,6 +32,11 @@ def versions() -> dict[str, str]:
     >>> sorted(versions())[-4:]
     ['python', 'scikit-learn', 'scipy', 'voxprior']
     """
+    import numba
+    import numpy
+    import scipy
+    import sklearn
+
     found = {
         "python": platform.python_version(),
         "voxprior": f"{sys.modules[__package__].__version__} ({_own_source()})",
@@ -111,6 +110,8 @@ def content_of(value: Any) -> Any:
         return {str(name): content_of(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [content_of(one) for one in value]
+    import joblib
+
     try:
         return f"{type(value).__name__} {joblib.hash(value)}"
     except Exception:  # what cannot be pickled fails in its own way, and is like nothing else

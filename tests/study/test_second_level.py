@@ -253,10 +253,16 @@ def test_an_index_of_somebody_else_stays(group, tmp_path):
     assert index.read_text() == "<title>mine</title>"
 
 
-@pytest.mark.parametrize("name", ["", "-", "a/b", "../x", "a_", "x" * 41, "é", "a\nb"])
+@pytest.mark.parametrize("name", ["", "-", "a/b", "../x", "a_", "x" * 41, "é"])
 def test_a_name_that_no_file_can_have_is_refused(refused, bids, tmp_path, name):
     line = refused("bids", bids, tmp_path / "out", "group", *COMMON, "--name", name)
     assert "cannot be part of a file name" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_name_of_two_lines_is_refused(refused, bids, tmp_path):
+    line = refused("bids", bids, tmp_path / "out", "group", *COMMON, "--name", "a\nb")
+    assert "holds a line break" in line
     assert not (tmp_path / "out").exists()
 
 

@@ -31,8 +31,9 @@ from voxprior.validation import (
     permutation_test,
 )
 from voxprior.validation.folds import seeded
-from voxprior.validation.run import one_thread, run_tasks
+from voxprior.validation.run import run_tasks
 from voxprior.validation.store import TaskStore
+from voxprior.validation.threads import one_thread
 
 
 @pytest.fixture

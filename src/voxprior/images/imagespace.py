@@ -23,7 +23,12 @@ from voxprior.images.findings import (
     warn_constant_voxels,
     warn_of_constant,
 )
-from voxprior.images.preparation import center_by_group, divide_by_means, warn_of_alone
+from voxprior.images.preparation import (
+    center_by_group,
+    check_center,
+    divide_by_means,
+    warn_of_alone,
+)
 from voxprior.images.sources import Source, find_sources, n_volumes, read_side_by_side
 from voxprior.images.surfaces import is_surface
 from voxprior.space import VoxelSpace
@@ -106,7 +111,7 @@ class ImageSpace:
 
     def __post_init__(self) -> None:
         _check_smoothing(self.smoothing_fwhm, self.space, self.parts)
-        _check_center(self.center, self.space)
+        check_center(self.center, self.space)
 
     # ------------------------------------------------------------------ images to rows
 
@@ -433,17 +438,6 @@ def _check_smoothing(fwhm: float | None, space: VoxelSpace, parts: surfaces.Part
         raise InputError(
             f"{option('smoothing_fwhm', fwhm)} is wider than the images, {widest:.3g} mm",
             remedy="Check the voxel size in the headers",
-        )
-
-
-def _check_center(center: Any, space: VoxelSpace) -> None:
-    """Refuse a mean of training maps that is not one: it may come from a file."""
-    if center is not None and not (
-        center.shape == (space.n_voxels,) and center.dtype.kind == "f" and np.isfinite(center).all()
-    ):
-        raise InputError(
-            "The mean of the training maps must have one finite value per voxel",
-            got=f"shape {center.shape} and {space.n_voxels} voxels",
         )
 
 

@@ -33,9 +33,10 @@ from voxprior.blocks import BlockedScans, column_means
 from voxprior.errors import InputError, InputWarning, nearest, option
 from voxprior.images.rules import VOXELS_AT_ONCE, gain_rule, group_rule, scan_means
 from voxprior.labels import kind_of
+from voxprior.space import VoxelSpace
 
 __all__ = ["SCALES", "Centered", "PreparedScans", "ScanPreparation", "center_by_group"]
-__all__ += ["check_choice", "divide_by_means", "prepare_scans", "warn_of_alone"]
+__all__ += ["check_center", "check_choice", "divide_by_means", "prepare_scans", "warn_of_alone"]
 
 SCALES = ("auto", "global", "none")
 CENTERINGS = ("auto", "group", "none")
@@ -45,6 +46,17 @@ LOSS = (
     "what their group adds to every scan counts as signal then, which took betas of five finger "
     "movements from 91 % right to 68 %"
 )
+
+
+def check_center(center: Any, space: VoxelSpace) -> None:
+    """Refuse a mean of training maps that is not one: it may come from a file."""
+    if center is not None and not (
+        center.shape == (space.n_voxels,) and center.dtype.kind == "f" and np.isfinite(center).all()
+    ):
+        raise InputError(
+            "The mean of the training maps must have one finite value per voxel",
+            got=f"shape {center.shape} and {space.n_voxels} voxels",
+        )
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

@@ -26,7 +26,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from voxprior.papers.claims import Claim
 from voxprior.papers.datasets import DataAbsentError, looking_in
 from voxprior.validation.cluster import active_cluster, within_a_task
-from voxprior.validation.run import one_thread, run_tasks
+from voxprior.validation.run import run_tasks
+from voxprior.validation.threads import one_thread
 
 Rows = Sequence[Mapping[str, Any]]
 # Begins the title of a table that says why a step did not run.

@@ -18,21 +18,17 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import joblib
-import numba
 import numpy as np
 from joblib.parallel import BACKENDS, get_active_backend
-from threadpoolctl import ThreadpoolController
 
 from voxprior.blocks import blocked, max_memory, memory_limit
 from voxprior.blocks.threads import block_threads
@@ -52,6 +48,7 @@ from voxprior.validation.folds import (
 from voxprior.validation.progress import progress_bar
 from voxprior.validation.result import Result
 from voxprior.validation.store import TaskStore
+from voxprior.validation.threads import one_thread
 
 # --- the loop ---------------------------------------------------------------------------------
 
@@ -74,50 +71,7 @@ SECONDS_ALONE = 0.5
 SECONDS_HERE = 1.0
 SECONDS_SEEN = 0.25
 
-_inside = 0
-_limits: Any = None
-_door = threading.Lock()
-_own = threading.local()
 _imported_by = os.getpid()
-
-
-@lru_cache(maxsize=1)
-def _thread_pools(n_modules: int) -> ThreadpoolController:
-    """Find the libraries that have threads, milliseconds; again once more modules are loaded."""
-    return ThreadpoolController()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Hold the libraries at one thread each; tasks in threads of one process share the hold.
-
-    The limit of BLAS belongs to the whole process: the first task sets it and the last one lifts
-    it, else a task that ends would give the threads back while others still run. OpenMP and numba
-    have a limit for every thread that calls them.
-    """
-    global _inside, _limits
-    threads = numba.get_num_threads()  # loads the threads of numba, so that they are found
-    pools = _thread_pools(len(sys.modules))
-    with _door:
-        if _inside == 0:
-            _limits = pools.select(user_api="blas").limit(limits=1)
-        _inside += 1
-    depth = _own.__dict__.setdefault("depth", 0)
-    if depth == 0:
-        _own.limits = pools.select(user_api="openmp").limit(limits=1)
-    _own.depth = depth + 1
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(threads)
-        _own.depth -= 1
-        if _own.depth == 0:
-            _own.limits.restore_original_limits()
-        with _door:
-            _inside -= 1
-            if _inside == 0:
-                _limits.restore_original_limits()
 
 
 def _guarded(

@@ -55,8 +55,8 @@ def score_fitted(
     >>> X, y = load_iris(return_X_y=True)
     >>> model = GaussianNB().fit(X[::2], y[::2])
     >>> result = score_fitted(model, X[1::2], y[1::2], n_train=75)
-    >>> round(float(result.scores["accuracy"][0]), 2)
-    0.95
+    >>> bool(result.scores["accuracy"][0] > 0.9)
+    True
     """
     classes = np.asarray(getattr(model, "classes_", []))
     start = time.perf_counter()

@@ -152,8 +152,7 @@ class SpatialBoostingClassifier(BoostingInBatch):
     True
     """
 
-    # Values are only compared.
-    _scan_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    _scan_range: ClassVar[tuple[float, float]] = (0.0, np.inf)  # values are only compared
     _parameter_constraints: ClassVar[dict] = {
         "space": [VoxelSpace, None],
         "regularization": [NON_NEGATIVE, "array-like", StrOptions({"auto"})],
