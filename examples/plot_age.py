@@ -25,7 +25,8 @@ print(data)
 print(f"age {data.y.mean():.0f} ± {data.y.std():.0f} years")
 
 # %%
-# Ten folds, beside ridge regression that chooses its penalty by generalised cross-validation.
+# Ten folds, compared with ridge regression that chooses its penalty by generalised
+# cross-validation.
 
 models = {"ridge": RidgeCV(alphas=np.logspace(-2, 6, 33)), "Gaussian process": GPRegressor()}
 results = {name: cross_validate(model, data.X, data.y, cv=10) for name, model in models.items()}
@@ -46,7 +47,7 @@ inside = np.abs(data.y[80:] - predicted) < deviation
 print(f"within one standard deviation: {inside.mean():.2f} (a normal law says .68)")
 
 # %%
-# The pattern, beside the truth.
+# The pattern, next to the truth.
 
 slices = draw_maps(
     data.space,

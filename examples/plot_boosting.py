@@ -2,9 +2,9 @@
 Spatially regularised boosting and its controls
 ===============================================
 
-Boosted stumps, one voxel each, with a penalty under which weight is cheap beside weight: the map
-comes out compact. But a penalty that knows the geometry can draw the geometry. So the map is read
-beside its controls, each of which removes one thing and refits.
+Boosted stumps, one voxel each, with a penalty under which weight is cheap next to weight: the map
+comes out compact. But a penalty that knows the geometry can draw the geometry. So the map is
+compared with its controls. Each of them removes one thing and refits.
 
 The method is explained on its :doc:`page </families/boosting>`.
 """
@@ -26,7 +26,7 @@ data = blobs((16, 16, 8), n_per_class=40, effect=0.8, random_state=0)
 print(data)
 
 # %%
-# Accuracy beside AdaBoost with as many stumps, and beside the same boosting with a plain ridge
+# Accuracy compared with AdaBoost with as many stumps, and with the same boosting with a plain ridge
 # penalty without neighbours; 20 scans per class train, five random splits.
 
 model = SpatialBoostingClassifier(data.space, calibrate=True, random_state=0)
@@ -40,7 +40,7 @@ for name, estimator in {
     print(f"{name:18s} accuracy {accuracy:.2f}   log-loss {loss:.2f}")
 
 # %%
-# The map beside its controls: neighbours at the wrong voxels, no neighbours at all, and shuffled
+# The map next to its controls: neighbours at the wrong voxels, no neighbours at all, and shuffled
 # labels (the mean of five), which show what geometry and noise alone produce.
 
 model.fit(data.X, data.y)
@@ -66,7 +66,7 @@ for name, values in list(maps.items())[1:]:
     print(f"{name:20s} area {area:.2f}   weight inside {share:.2f}")
 
 # %%
-# A bootstrap says how stable the map is: the share of refits in which a voxel is among the sixty
+# A bootstrap shows how stable the map is: the share of refits in which a voxel is among the sixty
 # highest, in the slice where that happens most.
 
 stability = model.selection_frequency(data.X, data.y, n_bootstraps=10, size=60, random_state=0)

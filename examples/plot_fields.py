@@ -59,7 +59,7 @@ ax.set(xlabel="training scans per class", ylabel="accuracy", xticks=sizes)
 ax.legend(frameon=False, fontsize="small")
 
 # %%
-# The coefficients that the field learned from 40 scans per class, beside the true ones. Row i
+# The coefficients that the field learned from 40 scans per class, next to the true ones. Row i
 # predicts region i. They are small, never exactly zero.
 
 first = np.concatenate([np.flatnonzero(data.y == c)[:40] for c in (0, 1)])

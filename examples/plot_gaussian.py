@@ -61,7 +61,7 @@ evidence = draw_evidence_surface(model.evidence_surface(log_scale), log_scale, b
 evidence
 
 # %%
-# What the model used for class 0. Weights tell which combination of voxels decides; the pattern
+# What the model used for class 0. Weights show which combination of voxels decides; the pattern
 # (what a voxel alone has to do with the decision) is what one may read as a map.
 
 maps = model.voxel_maps()

@@ -4,15 +4,15 @@ The inverse tree: which voxels drive the class, and is it chance?
 
 In binary maps, such as volume loss or lesions, a few voxels are the parents of the class. Voxels
 equivalent to a parent form its cluster, and the cluster shares a latent state that is more reliable
-than any voxel. But the best of many voxels looks good by chance, so `InverseTreeClassifier` holds
-every parent against permuted labels and against its jackknife.
+than any voxel. But the best of many voxels looks good by chance, so `InverseTreeClassifier` tests
+every parent against permuted labels and by its jackknife.
 
 The method is explained on its :doc:`page </families/network>`.
 """
 
 # %%
-# Of 119 subjects, 4,000 binary voxels each. Two latent states drive a cluster of voxels each, and a
-# subject is a patient where both are 1; some labels and voxels are flipped at random.
+# 119 subjects, with 4,000 binary voxels each. Two latent states drive a cluster of voxels each, and
+# a subject is a patient where both are 1; some labels and voxels are flipped at random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -59,7 +59,7 @@ print(null.verdict())
 
 # %%
 # The same search where the labels mean nothing: its best gain is positive as well, and the verdict
-# says what it is worth.
+# says how little that means.
 
 shuffled = np.random.default_rng(0).permutation(labels)
 chance = InverseTreeClassifier(data.space, random_state=0).fit(data.X, shuffled)

@@ -86,7 +86,7 @@ for finding in adjusted.findings:
 
 # %%
 # The same folds three times: images as they are, images with the covariates regressed out, and
-# covariates alone. The images are believed as far as they say more than the covariates.
+# covariates alone. The images count as far as they add to the covariates.
 
 compared = decoder.evaluate_covariates(data, cv=10, allow=known)
 for name, result in compared._asdict().items():

@@ -2,7 +2,7 @@
 Walk: which prior pays, and when it stops paying
 ================================================
 
-A methods person compares families on one data set: the same splits for all, flat baselines beside
+A methods person compares families on one data set: the same splits for all, flat baselines next to
 them, from two training scans per class to all there are. What matters is the difference on the same
 splits, and its interval.
 """
@@ -68,7 +68,7 @@ axes[0].set_ylabel("accuracy")
 axes[1].legend(frameon=False, fontsize="small")
 
 # %%
-# What a prior is worth: accuracy above logistic regression on the same splits, with a 95 % interval
+# What a prior brings: accuracy above logistic regression on the same splits, with a 95 % interval
 # that allows for splits sharing scans. It is cautious: wider than it need be where few scans train
 # and many test, as here.
 
@@ -79,8 +79,8 @@ for name, curve in curves.items():
     print(table.round(2).to_string(index=False), "\n")
 
 # %%
-# Accuracy is not all. Log-loss (.69 for a coin) shows who knows how little it knows: naive Bayes is
-# sure and wrong, and with a few scans per class a Gaussian process stays near one half.
+# Accuracy is not all. Log-loss (.69 for a coin) shows which model is aware of its limits: naive
+# Bayes is overconfident, and with a few scans per class a Gaussian process stays near one half.
 
 for name, curve in curves.items():
     print(name)

@@ -2,7 +2,7 @@
 Walk: from fMRIPrep output to a report
 ======================================
 
-You have preprocessed runs with an events table and a confounds table beside each, and ask whether
+You have preprocessed runs with an events table and a confounds table next to each, and ask whether
 faces and houses can be told apart in one subject. This walk reads the files, decodes, tests the
 outcome and makes the report.
 """
@@ -52,8 +52,8 @@ print(data)
 # Decode
 # ------
 #
-# `evaluate` leaves one run out at a time, after an audit of the split. Families that use space are
-# told where the voxels are.
+# `evaluate` leaves one run out at a time, after an audit of the split. Families that use space
+# receive the positions of the voxels.
 
 decoder = Decoder(FeatureSharingNB())
 result = decoder.evaluate(data)
@@ -81,7 +81,7 @@ print(f"p = {test.p_value:.2f} ({test.scheme}; {test.n_distinct:,} distinct rela
 # Look at the map
 # ---------------
 #
-# Fitted on all runs, beside the truth. `maps_` has the same as images.
+# Fitted on all runs, next to the truth. `maps_` has the same as images.
 
 decoder.fit(data)
 maps = decoder.voxel_maps()

@@ -131,7 +131,7 @@ class InputTypeError(InputError, TypeError):
 
 
 class OutOfMemoryError(MemoryError):
-    """Memory ran out in a task, or a worker was killed, of which that is the usual cause.
+    """Memory ran out in a task, or a worker was killed, usually for that reason.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class InputWarning(UserWarning):
 
 
 # Modules whose ValueErrors and TypeErrors speak of what they were given: ours, scikit-learn's
-# checks of arrays and splits, and its models that stand beside ours, for their parameters.
+# checks of arrays and splits, and its models that stand next to ours, for their parameters.
 CHECKS = (
     "voxprior",
     "sklearn.utils.validation",

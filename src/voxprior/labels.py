@@ -1,4 +1,4 @@
-"""Class labels and their codes 0, 1, ...: checked and numbered here, whoever is given them."""
+"""Class labels and their codes 0, 1, ...: checked and numbered here for all modules."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def known_codes(y: Any, classes: NDArray) -> NDArray[np.intp]:
 
 
 def kind_of(y: Any) -> str:
-    """Tell what a target asks for: "classifier" for classes, "regressor" for numbers.
+    """Say what a target asks for: "classifier" for classes, "regressor" for numbers.
 
     Whole numbers are classes where there are at most 10 of them, or each has two scans.
 

@@ -1,4 +1,4 @@
-"""The one registry: models, baselines and splits by name, with the words that are said of them.
+"""The one registry: models, baselines and splits by name, with the words that describe them.
 
 Commands, `Decoder`, report, docs and tests read it. Targets are named by text, ``"module:name"``,
 and imported when they are asked for, so that listing costs nothing.
@@ -145,7 +145,7 @@ def _family(name: str, module: str, estimator: str, kind: str, prior: str, words
 
 
 def _baseline(name: str, target: str, kind: str, words: str, **settings: Any) -> Model:
-    """Describe a model of scikit-learn to hold families against."""
+    """Describe a model of scikit-learn to compare families with."""
     return Model(
         name, target, kind, "none: a flat baseline", words, role="baseline", settings=settings
     )
@@ -267,7 +267,7 @@ def load(target: str) -> Any:
 
 
 def kind_of(y: Any) -> str:
-    """Tell what a target asks for: "classifier" or "regressor", see `voxprior.labels.kind_of`."""
+    """Say what a target asks for: "classifier" or "regressor", see `voxprior.labels.kind_of`."""
     from voxprior import labels  # not before it is needed: it imports scikit-learn
 
     return labels.kind_of(y)

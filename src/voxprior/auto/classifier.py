@@ -56,7 +56,7 @@ class AutoClassifier(VoxelClassifier):
 
         p(c | x) = (1 - ε) Σ_mw π(m, w) softmax_c(log(n_c/n) + w s^m(x)) + ε n_c/n
 
-    There is no random number in it, and no scan is kept. Scaling of whole scans and centring by
+    It uses no random numbers, and keeps no scan. Scaling of whole scans and centring by
     run or subject come before it, see `voxprior.Decoder`.
 
     Parameters
@@ -91,7 +91,7 @@ class AutoClassifier(VoxelClassifier):
         Mean log-loss of the mixture on left-out training scans, by which its weights were
         learned; NaN where no scan could be left out.
     n_effective_ : int
-        Scans that the left-out ones count for.
+        Number of scans that the left-out ones count for.
     basis_, dual_, offset_ : arrays of shape (R, p), (M, R, C) and (M, C)
         Scores of discriminant m are ``(x - mean_) / unit_ @ basis_.T @ dual_[m] + offset_[m]``.
     mean_, unit_ : array of shape (p,), float
@@ -125,7 +125,7 @@ class AutoClassifier(VoxelClassifier):
     # Scans are put into units of their own before they are squared.
     _scan_range: ClassVar[tuple[float, float]] = (SMALLEST, np.inf)
 
-    # Voxels are scaled inside, and one view is not: whoever prepares scans need not do it.
+    # Voxels are scaled inside, and one view is not: scans need no scaling of voxels before.
     scales_voxels: ClassVar[bool] = True
 
     # For tests in batch, see `voxprior.validation.batch`.
@@ -252,9 +252,9 @@ class AutoClassifier(VoxelClassifier):
 
         ``weights`` (p,), for two classes, is what a voxel adds to the log-odds of the second, per
         unit of its value, averaged over members and weights; ``pattern`` (p,) how the voxel rises
-        with these log-odds over the training scans (Haufe et al. 2014), which tells where the
-        signal is. With more classes there is ``weights[c]`` for each, the logit of class c less
-        the mean of all: the weights between two classes are the difference of theirs.
+        with these log-odds over the training scans (Haufe et al. 2014), which shows where the
+        signal is. With more classes there is ``weights[c]`` for each, the logit of class c less the
+        mean of all: the weights between two classes are the difference of theirs.
         """
         check_is_fitted(self)
         weights = self._average_weights() / self.unit_

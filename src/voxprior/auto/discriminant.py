@@ -50,7 +50,7 @@ __all__ = ["SHRINKAGES", "Paths", "Spectrum", "discriminant_paths", "has_noise",
 
 # τ, in units of the mean non-zero eigenvalue of the covariance within classes.
 SHRINKAGES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, np.inf)
-# The factor of the class means where nothing tells how noisy they are, and the smallest.
+# The factor of the class means where nothing shows how noisy they are, and the smallest.
 RHO_UNKNOWN, RHO_LEAST = 0.3, 0.05
 # Parts of a Gram matrix below this share of it are rounding.
 ROUNDING = 1e-10

@@ -1,4 +1,4 @@
-"""Left-out folds of the training scans, always the same ones, and how many scans they are worth.
+"""Left-out folds of the training scans, always the same ones, and how many scans they count for.
 
 Without groups, the j-th scan of class number c is left out in fold (j + r c) mod k of repeat r,
 so that repeats pair the scans of the classes anew. Groups, runs or subjects, are left out whole:
@@ -6,7 +6,7 @@ so that repeats pair the scans of the classes anew. Groups, runs or subjects, ar
     each has all classes, or there are fewer than 2C      group i in fold i mod min(G, 8)
     groups lie within classes                             j-th group of its class in fold j mod k
 
-A fold whose training part lacks a class is dropped. What left-out scans say counts for n_eff scans:
+A fold whose training part lacks a class is dropped. Left-out scans count for n_eff scans:
 
     n         scans are free, or groups cross the classes
     n - G     scans were centred by group: of two scans of a group only one is free
@@ -55,7 +55,7 @@ class Design(NamedTuple):
 def design_of(
     codes: NDArray, n_classes: int, groups: NDArray | None = None, centered: bool = False
 ) -> Design:
-    """Folds and worth of training scans, from their class codes and group numbers.
+    """Folds and n_eff of training scans, from their class codes and group numbers.
 
     `centered` says that scans were centred by group.
 

@@ -110,7 +110,7 @@ class ManyClassifiers(NamedTuple):
 
 
 def _alike(Y: NDArray, groups: NDArray | None, centered: bool) -> Iterator[tuple]:
-    """Labellings that share classes and folds: which, their classes, folds, and worth each."""
+    """Labellings that share classes and folds: which, their classes, folds and n_eff."""
     found: dict[tuple, list] = {}
     for column, labels in enumerate(Y.T):
         classes, codes = np.unique(labels, return_inverse=True)
@@ -146,7 +146,7 @@ def _fit_alike(
 
 
 def known_groups(X: NDArray, groups: Any) -> NDArray[np.intp] | None:
-    """Groups of scans by number in sorted order, or None where they tell nothing."""
+    """Groups of scans by number in sorted order, or None where they carry no information."""
     if groups is None:
         return None
     groups = column_or_1d(groups)
@@ -156,7 +156,7 @@ def known_groups(X: NDArray, groups: Any) -> NDArray[np.intp] | None:
 
 
 def group_numbers(groups: NDArray | None, rows: NDArray) -> NDArray[np.intp] | None:
-    """Groups of some scans by number; None for a single one, which tells nothing."""
+    """Groups of some scans by number; None for a single one, which carries no information."""
     if groups is None:
         return None
     names, numbers = np.unique(groups[rows], return_inverse=True)

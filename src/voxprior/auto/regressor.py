@@ -79,7 +79,7 @@ class AutoRegressor(VoxelRegressor):
     Student distributions, read in several views of the scans (as they are, every voxel on its own
     scale, smoothed), each with a linear and a radial kernel and at eleven noise ratios; and the
     mean alone. All of them are mixed by how well they predict training scans, or whole groups of
-    them, that they have not seen. There is no random number in it.
+    them, that they have not seen. It uses no random numbers.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class AutoRegressor(VoxelRegressor):
     left_out_r2_ : float
         Share of the squared error of the mean that the mixture takes away on left-out scans.
     n_eff_ : float
-        Independent scans that the training scans are worth.
+        Effective number of independent training scans.
     degrees_of_freedom_ : float
     linear_weight_ : float
         Weight of the members that `voxel_maps` shows.
@@ -146,7 +146,7 @@ class AutoRegressor(VoxelRegressor):
     labels_at_once: ClassVar[int] = 256
     most_scans_at_once: ClassVar[int] = 1000
 
-    # Views scale voxels themselves, so that nothing needs to be scaled beforehand.
+    # Views scale voxels themselves, so that nothing needs to be scaled in advance.
     scales_voxels: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         "space": [VoxelSpace, None],

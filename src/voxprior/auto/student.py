@@ -16,12 +16,12 @@ a member says of a unit g (a scan, or a whole group) without having seen it need
     e = P_g⁻¹ a_g,   V = P_g⁻¹,   q_-g = q - a_g'e,   l = n - 1 - n_g                      (2)
     y_i - e_i is the prediction;   density of scan i: St(e_i; 0, s² q_-g/l V_ii, max(1, l f))
 
-with f = (n_eff - 1) / (n - 1). Units with l < 1 are left out. Members are equally probable
-beforehand, the stretch s of all scales is near 1, and the N left-out densities count as n_eff:
+with f = (n_eff - 1) / (n - 1). Units with l < 1 are left out. Members are equally probable in
+advance, the stretch s of all scales is near 1, and the N left-out densities count as n_eff:
 
     log π(m, s) = const - (log s / .3)²/2 + n_eff/N Σ_i log density_i(m, s)                (3)
 
-With groups whose targets are alike, scans are worth less than they are many. F is the mean square
+With groups whose targets are alike, scans count for less than their number. F is the mean square
 of y between groups over that within:
 
     m_0 = (n - Σ n_g²/n) / (G - 1),  icc = clip((F - 1)/(F - 1 + m_0), 0, 1),
@@ -86,7 +86,7 @@ class LeftOut(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Targets, how many independent scans they are worth, and the smallest variance told from 0."""
+    """Targets, how many independent scans they count for, and the smallest variance told from 0."""
 
     center: float
     residual: Floats

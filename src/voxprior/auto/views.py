@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 VIEWS = ("raw", "z", "smooth")
-# Scans that the mean variance of all voxels counts for, beside a voxel's own.
+# Number of scans that the mean variance of all voxels counts for, next to a voxel's own.
 PRIOR_DEGREES = 4.0
 # Voxels whose variance is below this share of the largest do not vary.
 CONSTANT = 1e-12
@@ -66,7 +66,7 @@ CENTERED = 1e-6
 
 
 class Voxels(NamedTuple):
-    """What the training scans tell of each voxel, and how it is smoothed over its neighbours."""
+    """What the training scans show of each voxel, and how it is smoothed over its neighbours."""
 
     mean: NDArray[np.float64]
     unit: float

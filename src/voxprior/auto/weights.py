@@ -5,12 +5,12 @@ A member m gives scores s^m(x); a weight w on a grid makes them probabilities, p
     log π(m, q) = const + log mass_m + log prior_m(q) + (n_eff/N) Σ_i log softmax(b + w_q s^m(x_i))[y_i]
     p(c | x) = (1 - ε) Σ_mq π(m, q) softmax(b + w_q s^m(x))[c] + ε n_c/n,      ε = .2 / (n_eff + 1)
 
-The mixture over w keeps probabilities honest where few left-out scans tell the weight; no further
-temperature is needed. The weight of a discriminant is the squared distance of the classes in units
-of the noise: log w ~ N(log 12, 2²). Where two classes have no scan to leave out, nothing could
-correct a weight that is too large, and log w ~ N(log 7, 1). The probabilities of another model
-are scores too, whose weight is about 1: log w ~ N(0, .6²). "Nothing there" is a member whose scores
-are 0.
+The mixture over w keeps probabilities honest where few left-out scans determine the weight; no
+further temperature is needed. The weight of a discriminant is the squared distance of the classes
+in units of the noise: log w ~ N(log 12, 2²). Where two classes have no scan to leave out, nothing
+could correct a weight that is too large, and log w ~ N(log 7, 1). The probabilities of another
+model are scores too, whose weight is about 1: log w ~ N(0, .6²). "Nothing there" is a member whose
+scores are 0.
 
 | symbol | variable | shape |
 |---|---|---|

@@ -28,8 +28,8 @@ def max_memory(limit: str | float | None) -> Iterator[int]:
     """Hold scans to so much memory within the context, in this process and in its workers.
 
     Arrays on disk (memory maps, zarr and dask arrays) of which four copies do not fit into the
-    limit are read a block of voxels at a time; what cannot be done so is refused with the size that
-    it would need. Each worker has the limit for itself.
+    limit are read a block of voxels at a time; what cannot be done that way is refused with the
+    size that it would need. Each worker has the limit for itself.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class TooLargeError(InputError):
 class Origin:
     """Where scans are read from, and what was found out about all of them, for every index set.
 
-    `finite` tells that no value is NaN or infinite, `gram` (n, n) holds their inner products,
+    `finite` says that no value is NaN or infinite, `gram` (n, n) holds their inner products,
     `seen` the class statistics of `voxprior.blocks.moments`, which are not sent to workers.
     """
 
@@ -109,7 +109,7 @@ class MappedFile(Origin):
     def __getstate__(self) -> dict[str, Any]:
         """Send the place in the file, not its content.
 
-        A file without a name is sent whole, and one of which this process has a copy of its own.
+        A file without a name is sent whole, and so is one of which this process has its own copy.
         """
         whole: Any = self.array
         while isinstance(whole.base, np.ndarray):
@@ -182,7 +182,7 @@ class ChunkedArray(Origin):
     def _fetched(self, start: int, stop: int) -> NDArray:
         if self.is_graph:
             return np.asarray(self.array[:, int(start) : int(stop)])
-        # zarr, asked for many chunks, holds them all beside what it makes of them: twice the time.
+        # zarr, asked for many chunks, holds them all next to what it makes of them: twice the time.
         found = np.empty((self.shape[0], stop - start), self.dtype)
         inner = self.edges[(self.edges > start) & (self.edges < stop)].tolist()
 

@@ -2,7 +2,7 @@
 
 Blocks are parted into `LANES` of consecutive ones, and the sums of lanes are added up in their
 order. Lanes run side by side where there are cores for them, and one after the other where there
-are none: the bits of a sum do not hang on the number of threads.
+are none: the bits of a sum do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from voxprior.algebra import blas_threads_for
 Piece = TypeVar("Piece")
 Made = TypeVar("Made")
 
-# As many threads as bring something: blocks go through one memory, and each takes its own room.
+# As many threads as pay off: blocks go through one memory, and each takes its own room.
 LANES = 4
 # Numbers that the totals of a lane may have: 8 MB, say the inner products of 1,024 scans.
 LANE_NUMBERS = 2**20

@@ -82,7 +82,7 @@ class BayesDecision(WrappedClassifier):
         ``{"threshold": t}``, or ``{"cost": d}``, the cost of abstaining (one number, or one per
         class as a list or dict). None: never.
     reject_label : label, default=None
-        What `predict` says for an abstention. None: -1 for integer labels, "reject" for strings.
+        What `predict` returns for an abstention. None: -1 for integer labels, "reject" for strings.
     train_priors : as `priors`, default=None
         Class frequencies that the estimator's posteriors contain. None: the estimator's own
         ``class_prior_`` (or ``priors_``, ``class_log_prior_``), else the (weighted) training
@@ -191,7 +191,7 @@ class BayesDecision(WrappedClassifier):
         return label
 
     def _repr_mimebundle_(self, **kwargs) -> dict[str, str]:
-        """For a notebook: what scikit-learn shows, and once it is fitted what is decided by."""
+        """For a notebook: what scikit-learn shows, and, once fitted, what its decisions rest on."""
         shown = super()._repr_mimebundle_(**kwargs)
         if hasattr(self, "estimator_") and "text/html" in shown:
             shown["text/html"] += self._rule().to_html(border=0, escape=True)
@@ -212,7 +212,7 @@ class BayesDecision(WrappedClassifier):
         """Set `priors_` to the class frequencies of unlabelled scans, estimated by EM.
 
         Predictions use them from then on. Never done on its own: predictions of one scan would
-        otherwise depend on the scans beside it.
+        otherwise depend on the other scans of the same call.
         """
         check_is_fitted(self)
         self._require_trained_classes()

@@ -3,7 +3,7 @@
     p_c(x) = exp(s_c(x) / T) / Σ_k exp(s_k(x) / T)                                         (1)
 
 with log-scores s of a fitted classifier. The temperature is the mode of its posterior given
-held-out scans, under a stated prior: log T is normal around 0 (T = 1 believes the classifier) with
+held-out scans, under a stated prior: log T is normal around 0 (T = 1 trusts the classifier) with
 σ = 1 on the sharper side, T < 1, and σ = 3 on the softer side:
 
     log T = argmin_u  -Σ_i log p_{y_i}(x_i; e^u)  +  u² / (2 σ(u)²)                        (2)
@@ -73,7 +73,7 @@ def fit_temperature(log_scores, code, *, prior_sd=PRIOR_SD) -> Temperature:
 
     Examples
     --------
-    Four scans, one of them wrong, all with odds of e^8: the scores are too sure.
+    Four scans, one of them wrong, all with odds of e^8: the scores are overconfident.
 
     >>> import numpy as np
     >>> from voxprior.decision import fit_temperature
@@ -133,7 +133,7 @@ class TemperatureCalibrated(WrappedClassifier):
     Attributes
     ----------
     temperature_ : float
-        Above 1 where the classifier was too sure.
+        Above 1 where the classifier was overconfident.
     estimator_ : classifier
         Fitted to all training scans.
     classes_ : array of shape (C,)

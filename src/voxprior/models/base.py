@@ -10,9 +10,9 @@ estimators), whose classes inherit `VoxelClassifier` or `VoxelRegressor` and def
 * ``paper``, the estimator exactly as published.
 
 Validation of scans, priors and space is here, and that of labels in `voxprior.labels`, once, with
-their error messages. Here is also the guard that lets no answer out that is not finite: scans whose
-squares double precision cannot hold are refused before a fit, and the answers of every method in
-`ANSWERS` are looked at, whichever family defines it.
+their error messages. The guard against answers that are not finite is here too: scans whose squares
+overflow double precision are refused before a fit, and the answers of every method in `ANSWERS` are
+checked, whichever family defines it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class VoxelTransformer(TransformerMixin, VoxelEstimator):
 
 
 class VoxelModel(VoxelEstimator, metaclass=ABCMeta):
-    """A `VoxelEstimator` that predicts, and says where it found what it knows."""
+    """A `VoxelEstimator` that predicts, with maps of what it used."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -178,7 +178,7 @@ class VoxelModel(VoxelEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def voxel_maps(self) -> dict[str, NDArray]:
-        """Maps of what the fitted model used, (n_voxels,) or (n_features,), most telling first."""
+        """Maps of what the fitted model used, (n_voxels,) or (n_features,), most useful first."""
 
 
 class VoxelRegressor(RegressorMixin, VoxelModel):
@@ -200,7 +200,7 @@ class VoxelRegressor(RegressorMixin, VoxelModel):
 
 
 class VoxelClassifier(ClassifierMixin, VoxelModel):
-    """A `VoxelModel` that tells classes apart; `classes_` are sorted, codes number them."""
+    """A `VoxelModel` that predicts classes; `classes_` are sorted, codes number them."""
 
     def _training_scans(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray[np.intp]]:
         """Scans (n, J) and class codes (n,) to learn from; sets `classes_`, two at least."""
@@ -239,7 +239,7 @@ class VoxelClassifier(ClassifierMixin, VoxelModel):
 
     @available_if(_predicts_by_proba)
     def predict_with_proba(self, X: Any) -> tuple[NDArray, NDArray[np.float64]]:
-        """What `predict` and `predict_proba` say, by reading the scans once."""
+        """What `predict` and `predict_proba` return, from one pass over the scans."""
         p = self.predict_proba(X)
         return self.classes_[floored_log(p).argmax(axis=1)], p
 

@@ -1,7 +1,7 @@
 """Doubt: probabilities averaged over a temperature and over the case that nothing is there.
 
 A handful of scans cannot tell a signal from luck, and a model whose parameters were chosen on the
-same handful is too sure of itself. Held-out training scans say how far it is to be believed:
+same handful is overconfident. Held-out training scans show how far it can be trusted:
 
     p(c | x) = E[ w softmax_c(s(x)/T) + (1 − w) π_c ]                                      (1)
     p(log T, w | held out) ∝ Π_i ( w softmax_{y_i}(s_i/T) + (1 − w) π_{y_i} )^{N/m}
@@ -12,7 +12,7 @@ may be off by orders of magnitude). w is the probability that the model has foun
 a held-out scan, one per class in all, (2) is the prior. The expectation is a sum over a grid, and
 only what it needs is kept: A_T = Σ_w w p(T, w).
 
-Scans are held out one of every class at a time, so that what is left is balanced as the whole was.
+One scan of every class is held out at a time, so that the rest is as balanced as the whole was.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -78,9 +78,9 @@ def doubt_posterior(
     codes : array (m,)
         Their true classes.
     prior : array (C,)
-        What is said where nothing is there.
+        Probabilities where nothing is there.
     n_scans : int
-        N: held out several times or not, the scans count as often as there are.
+        N: every scan counts once, however often it was held out.
     beta : (a, b)
         Prior of w.
 

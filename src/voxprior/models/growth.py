@@ -1,4 +1,4 @@
-"""How long a fit will take, told before it starts where it is long.
+"""How long a fit will take, reported before it starts if that is long.
 
 Kernel methods factorise matrices of the size of the scans again and again; from some hundred scans
 on that is nearly all that they do. Methods that read voxels again and again take the time of that:
@@ -20,7 +20,7 @@ from typing import Any
 
 from voxprior.errors import InputWarning
 
-# A fit that takes longer is told.
+# Fits that take longer are announced.
 LONG = 30.0
 # Seconds of one problem of 1,000 scans; relevance vectors are learned ten times more for doubt, or
 # for intervals. A view of auto is one problem where it learns numbers.
@@ -33,7 +33,7 @@ _told: ContextVar[bool] = ContextVar("told", default=False)
 
 
 def cubic(seconds: float, n_scans: int, n_classes: int = 2) -> float:
-    """Return what n scans take of what 1,000 take, one problem per class beyond two classes.
+    """Return the time for n scans, given that for 1,000; one problem per class beyond two classes.
 
     >>> cubic(4.0, 5000), cubic(4.0, 5000, 3)
     (500.0, 1500.0)
@@ -53,14 +53,14 @@ def tell_if_long(
     Parameters
     ----------
     model : estimator
-        Its name is told.
+        Its name is reported.
     seconds : float
         What the fit is expected to take.
     n_scans : int
     n_voxels : int, optional
         Where the time grows with scans times voxels; else it grows with the cube of scans.
     less : str
-        What takes less time, beside fewer scans.
+        What takes less time, other than fewer scans.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def tell_if_long(
 
 @contextmanager
 def already_told() -> Iterator[None]:
-    """Fits within are part of another one, whose time was told: they say nothing."""
+    """Fits inside another one, whose time was already reported, stay silent."""
     token = _told.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""NoiseWhitening: a noise covariance learned without labels, and patterns freed of it.
+"""NoiseWhitening: a noise covariance learned without labels, and patterns without it.
 
 Voxels share noise: breathing, motion, slow drifts. Two examples per class cannot tell that noise
 from signal, but a run has hundreds of volumes, and its labels are not needed. From volumes
@@ -116,7 +116,7 @@ class NoiseWhitening(OneToOneFeatureMixin, VoxelTransformer):
     Parameters
     ----------
     space : VoxelSpace, optional
-        Where the voxels are; tells the number V of voxels of samples that hold T time points
+        Where the voxels are; gives the number V of voxels of samples that hold T time points
         (time-major). Without one a sample is a single volume.
     volumes : array of shape (n_volumes, V), optional
         Volumes of the *training* runs, at rest or all of them, detrended and centred by run as the

@@ -1,4 +1,4 @@
-"""Simulated subjects as a BIDS study that fMRIPrep has preprocessed: files to learn reading with.
+"""Simulated subjects as a BIDS study that fMRIPrep has preprocessed: files to practise reading.
 
     volume t of run r = 100 + a + 5 m_rt + noise + Σ_blocks x_block [t within the block + delay]
 
@@ -180,7 +180,7 @@ def _run(
 
 
 def _write_run(stem: Path, data: Simulated, volumes: NDArray, motion: NDArray, t_r: float) -> None:
-    """Write image, mask, confounds and the JSON files beside them."""
+    """Write image, mask, confounds and the JSON files next to them."""
     prepared = f"{stem}_space-{SPACE}_desc-"
     image = data.image(volumes)
     image.header.set_zooms((*image.header.get_zooms()[:3], t_r))

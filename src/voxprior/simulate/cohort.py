@@ -1,4 +1,4 @@
-"""A cohort: one map per subject, with all that makes subjects differ beside the disease.
+"""A cohort: one map per subject, with all that makes subjects differ besides the disease.
 
     x_i = g_i (m + a_i'A + t_i T + s_i S + B_{k(i)} + d_i (P + F) + ε_i),     g_i = exp(N(0, gain²))
 

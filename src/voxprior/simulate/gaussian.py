@@ -6,7 +6,7 @@
     regression     y_i = m + d (√R f_i1 + √(1 - R) ε_i)
 
 The probabilities are known, so that calibration can be judged against the truth and not only
-against labels. The pattern Σ w is what a voxel alone tells about f.
+against labels. The pattern Σ w is what a voxel alone reveals about f.
 
 | symbol | variable | shape |
 |---|---|---|

@@ -54,7 +54,7 @@ class Scene:
     truth : callable, optional
         Where the classes differ in truth, (V,), or which nodes go together, (n, n).
     maps : dict of str to callable
-        By the name of a decoder, what its fitted model says of the same.
+        What the fitted model of a decoder shows of the same, by the decoder's name.
     """
 
     title: str

@@ -202,8 +202,8 @@ class TransferClassifier(VoxelClassifier):
     def voxel_maps(self) -> dict[str, NDArray]:
         """Voxel weights of each class against the mean of all; the base's maps if it decides alone.
 
-        Readout and geometry are linear in the scans like the rest, so all levels add up; a share
-        of the base beside them does not occur.
+        Readout and geometry are linear in the scans like the rest, so all levels add up; the base
+        never has a share next to them.
         """
         if self.levels_["base"] == 1 and hasattr(self.base_, "voxel_maps"):
             return self.base_.voxel_maps()

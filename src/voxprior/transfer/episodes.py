@@ -1,4 +1,4 @@
-"""What one subject says in a few small tables: episodes of few scans, class geometry, noise share.
+"""One subject in a few small tables: episodes of few scans, class geometry, noise share.
 
 An *episode* of size n pretends that a subject is new: n of its runs are training scans, the other
 runs are test scans. With the class means M of the training scans, minus their mean over classes,
@@ -253,7 +253,7 @@ def episode(known: Moments, new: Array, y: NDArray[np.intp], base: Array) -> Epi
 
 
 class Traits(NamedTuple):
-    """What a subject as a whole says: φ and V_eff, NaN if unknown, G, None if unknown, and V."""
+    """Summary of a subject as a whole: φ and V_eff, NaN if unknown, G, None if unknown, and V."""
 
     noise_share: float
     n_effective: float

@@ -19,10 +19,11 @@ that log-loss plus a ridge toward t I (not toward zero):
 
 with one scale k for all subjects, because the size of S says how sure to be.
 
-S is a sum over voxels, and t presumes that a voxel says as much in all subjects. One with V voxels
-is taken to have the others' effective voxels, or all of its own if these are fewer; F, Q and V are
-multiplied by g(V)/g(V̄), g(V) = min(V, V_eff)/V, and V̄, V_eff medians over the others. Numbers
-within a factor of 1.5 are taken for the same: masks differ by as much where voxels do not.
+S is a sum over voxels, and t presumes that a voxel is equally informative in all subjects. A
+subject with V voxels is taken to have the others' effective voxels, or all of its own if these are
+fewer; F, Q and V are multiplied by g(V)/g(V̄), g(V) = min(V, V_eff)/V, and V̄, V_eff medians over
+the others. Numbers within a factor of 1.5 are taken for the same: masks differ by that much where
+voxels do not.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -78,7 +79,7 @@ class Units(NamedTuple):
     n_effective: float
 
     def weight(self, n_voxels: float) -> float:
-        """g(V)/g(V̄): what a voxel counts in a subject with so many, beside one of the group."""
+        """g(V)/g(V̄): what a voxel counts in a subject with so many, relative to the group."""
         if 1 / SAME_VOXELS <= n_voxels / self.n_voxels <= SAME_VOXELS:
             return 1.0
         own, usual = (min(V, self.n_effective) / V for V in (n_voxels, self.n_voxels))
@@ -163,7 +164,7 @@ def scores(episode: Episode, shape: Array, trust: float) -> Array:
 
 
 def evidence_for_shape(episode: Episode, shape: Array, trust: float) -> float:
-    """ℓ(Ḡ) − ℓ(H): what the subject's own class means say for the others' geometry, per voxel."""
+    """ℓ(Ḡ) − ℓ(H): evidence of a subject's own means for the others' geometry, per voxel."""
     return _evidence(episode, shape, trust) - _evidence(episode, shape, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Scans known again without keeping them: random projections, by which near-copies are found.
+"""Scans recognised without keeping them: random projections, by which near-copies are found.
 
 A scan x, centred as it is decoded, less its mean over voxels and of length 1, is kept as k
 projections P x on random directions, drawn anew from a fixed seed. Cosines of projections estimate

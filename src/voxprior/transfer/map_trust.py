@@ -1,4 +1,4 @@
-"""How far prior maps are to be believed: their temperature and share, learned from the others.
+"""How far prior maps can be trusted: their temperature and share, learned from the others.
 
 Each other subject gets maps made without it. At every size of an episode
 
@@ -44,7 +44,7 @@ def learn_maps(
     episodes: Mapping[int, Sequence[Sequence[Episode]]],
     most: int,
 ) -> tuple[GroupMaps | None, dict[int, MapLesson]]:
-    """Prior maps of subjects who share a space, and what they are worth at every size."""
+    """Prior maps of subjects who share a space, and how far they can be trusted at every size."""
     if space is None or len(subjects) < FEWEST_SUBJECTS:
         return None, {}
     smooth = smoother(space)

@@ -106,7 +106,7 @@ def group_maps(
 
 
 def noise_map(subjects: Sequence[Moments], smooth: Smoother) -> Array:
-    """σ²: mean noise variance of the subjects that know theirs."""
+    """σ²: mean noise variance of the subjects for which it is known."""
     known = [one.sample for one in subjects if one.degrees > 0] or [
         one.variances for one in subjects
     ]

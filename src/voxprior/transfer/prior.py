@@ -47,7 +47,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GroupPrior:
-    """Statistics of other subjects, and nothing that shows a scan of theirs.
+    """Statistics of other subjects, and nothing that shows their scans.
 
     Attributes
     ----------
@@ -65,9 +65,9 @@ class GroupPrior:
     maps : GroupMaps or None
         Prior maps in it.
     map_lessons : dict of int to MapLesson
-        How far the maps are to be believed.
+        How far the maps can be trusted.
     sketches : dict of str to array
-        A few random projections of each scan, by which a scan is known again.
+        A few random projections of each scan, by which a scan is recognised.
     """
 
     classes: NDArray
@@ -89,7 +89,7 @@ class GroupPrior:
 
 
 class TransferPrior(BaseEstimator):
-    """A prior from other subjects, for a new one of whom there are few scans.
+    """A prior from other subjects, for a new one with few scans.
 
     Voxels need not correspond: what is learned is how sure to be at so many scans per class
     (calibration), how classes relate (geometry) and how their scores are read (readout). Where
@@ -201,8 +201,8 @@ class TransferPrior(BaseEstimator):
     def adapt(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Fit a classifier for a new subject: a fitted `TransferClassifier`.
 
-        Scans that it predicts later must be prepared as these are: if these were centred by run
-        beforehand, so must those be; if not, those lose the mean of these.
+        Scans that it predicts later must be prepared like these. If these were centred by run,
+        later ones must be too; if not, the mean of these scans is subtracted from later ones.
         """
         from voxprior.transfer.classifier import TransferClassifier
 

@@ -1,4 +1,4 @@
-"""Which levels are believed, and how far: leave one subject out, then ask the new subject itself.
+"""Which levels are trusted, and how far: leave one subject out, then ask the new subject itself.
 
 For each other subject o all levels are learned from the remaining m − 1, and L_l(o) is the mean
 log-loss of level l on the episodes of o. A level is admitted where it helps the others on average:
@@ -98,7 +98,7 @@ def own_fit(episodes: Sequence[Episode], lesson: Lesson) -> dict[str, float]:
 def level_weights(
     levels: Sequence[str], evidence: float, fits: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """Weights of the levels; the base has all of it where nothing was admitted.
+    """Weights of the levels; the base has all the weight where nothing was admitted.
 
     >>> level_weights(("calibration", "geometry"), evidence=0.5, fits=None)["geometry"]
     1.0

@@ -35,8 +35,8 @@ negative slope at 0 is D + γ, the score by which the stump was chosen.
 | W₊, W₋, D, S | `W_plus`, `W_minus`, `D`, `S` | scalars |
 | c = λ K_kk | `curvature` | scalar |
 
-γ changes by one column of K per step, so a step costs O(V) beside the search for the stump. β
-itself is not needed on the way: the penalty λ β'Kβ changes by -γ_k ε + λ K_kk ε².
+γ changes by one column of K per step, so a step costs O(V) in addition to the search for the stump.
+β itself is not needed on the way: the penalty λ β'Kβ changes by -γ_k ε + λ K_kk ε².
 
 Reference: Xiang, Xi, Hasson & Ramadge, Boosting with spatial regularization, NIPS 2009, Algorithms
 1 and 2, equations (3) to (9).
@@ -389,5 +389,5 @@ def decision_values(X: NDArray, stumps: NDArray) -> NDArray[np.float64]:
     """Return F(x) = Σ_j α_j h_j(x) for every row of X, (n,)."""
     above = X[:, stumps["feature"]] > stumps["threshold"]
     signed = stumps["sign"] * stumps["weight"]
-    # Each row in one piece, so that its sum does not depend on the rows beside it.
+    # Each row in one piece, so that its sum does not depend on the other rows.
     return np.ascontiguousarray(np.where(above, signed, -signed)).sum(axis=1)

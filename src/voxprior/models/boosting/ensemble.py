@@ -5,7 +5,7 @@ share the sorted features. The population minimiser of the exponential loss is h
 
     p(y = +1 | x) = 1 / (1 + exp(-a F(x))),   a = 2
 
-On few samples F is far too sure of itself; then a smaller slope a, fitted to held-out values, takes
+On few samples F is far too confident; then a smaller slope a, fitted to held-out values, takes
 the place of 2. One-vs-rest problems share the slope, and their p are normalised.
 
 | symbol | variable | shape |
@@ -198,7 +198,7 @@ def log_probabilities(F: NDArray, slope: float) -> NDArray[np.float64]:
 def leading_class(F: NDArray) -> NDArray[np.intp]:
     """Return the code of the most probable class, (n,).
 
-    F tells classes apart whose probabilities are equal up to rounding.
+    F decides between classes whose probabilities are equal up to rounding.
     """
     return (F[:, 0] > 0).astype(np.intp) if F.shape[1] == 1 else np.argmax(F, axis=1)
 

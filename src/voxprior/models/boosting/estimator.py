@@ -386,8 +386,8 @@ class SpatialBoostingClassifier(BoostingInBatch):
             the last class where values are high, less the part that speaks against it (V,);
             `selection_order` (V,), 1 for the location chosen first and 0 for those never chosen.
             With several features per location, `feature_importance` (n_features,). With more than
-            two classes, `importance_<label>` of each, and `direction` is left out. Read them
-            beside their `controls`.
+            two classes, `importance_<label>` of each, and `direction` is left out. Compare them
+            with their `controls`.
         """
         check_is_fitted(self)
         return location_maps(self._ensemble(), self.smoothed_, self.classes_, self.n_features_in_)
@@ -395,7 +395,7 @@ class SpatialBoostingClassifier(BoostingInBatch):
     def controls(
         self, X: ArrayLike, y: ArrayLike, n_shuffles: int = 20, groups=None, random_state=None
     ) -> Controls:
-        """Refit with one thing removed at a time: the maps to hold an importance map against.
+        """Refit with one thing removed at a time: the maps to compare an importance map with.
 
         Parameters
         ----------

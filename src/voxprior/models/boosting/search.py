@@ -105,7 +105,7 @@ class StumpSearch:
         """Find the stump of highest Σ u h + γ.
 
         Ties go to the lowest feature, then the lowest threshold, then σ = 1. Equality is judged
-        up to rounding, so that the pick does not hang on the order of summation.
+        up to rounding, so that the pick does not depend on the order of summation.
 
         Parameters
         ----------

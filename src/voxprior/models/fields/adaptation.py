@@ -20,7 +20,7 @@ are those of a fit to its training scans and the new ones together.
 * ``assigned``  a scan goes only to the class that the field assigns it to.
 * ``sigma``     coefficients stay, variances follow (1.27).
 
-Fields that have changed ask for another threshold: the old one, held against their log-likelihoods,
+Fields that have changed need another threshold: the old one, compared with their log-likelihoods,
 may put every scan into one class.
 
 | symbol | variable | shape |
@@ -172,7 +172,7 @@ def adapt_fields(
 
 
 def check_adapts(how: str) -> None:
-    """Refuse to adapt what was fitted without a thought of it."""
+    """Refuse to adapt a model that was not fitted for adaptation."""
     if how == "none":
         raise InputError(
             "The training scans at the nodes were not kept, which adapt needs",

@@ -388,7 +388,7 @@ default="correlation"
     def adapt(self, X, X_dev=None, y_dev=None) -> RandomFieldClassifier:
         """A copy of the classifier, adapted to scans (m, n_features) without labels.
 
-        It changes what ``adaptation`` says. The threshold is tuned on the development scans X_dev
+        ``adaptation`` says what changes. The threshold is tuned on the development scans X_dev
         with labels y_dev, if given, else found anew from the training scans. Where that puts all X
         into one class, and several were found before, nothing is changed, with a warning.
         """

@@ -134,7 +134,7 @@ def noise_from_strength(rho: float, n_nodes: int, gamma: float) -> float:
 
 
 def residual_variance(residual: np.ndarray) -> np.ndarray:
-    """(1.22): summed squared residuals of the final coefficients over k − 1, no mean taken off."""
+    """(1.22): summed squared residuals of the final coefficients over k − 1, no mean subtracted."""
     return (residual**2).sum(axis=0) / (len(residual) - 1)
 
 

@@ -16,8 +16,8 @@ Blocks. The r nodes of one block are predicted together by the m nodes of all ot
 
 The filter of vec(β_ij) starts from a covariance P ⊗ I_r and keeps that form, so every row of β_ij
 is the recursion above with G_j in the place of G_i: a node's own block is left out of its
-regressors, and that is all. (Compression tells the norm of each row, after which rows have their
-own P.)
+regressors, and that is all. (Compression measures the norm of each row; from then on every row has
+its own P.)
 
 Time. Before each update the coefficients may move, β ← A β + v, v ~ N(0, Q), with A = a I, Q = q I:
 
@@ -25,9 +25,9 @@ Time. Before each update the coefficients may move, β ← A β + v, v ~ N(0, Q)
 
 so that earlier scans count less. Scans of a class must then be in the order of time.
 
-Compression tells the filter N_τ times, after all scans or after each of them, that ‖β‖₁ is zero up
-to a noise of variance R_ε. With s = sign(β), ‖β‖₁ = sᵀβ is linear in β, so each telling is one more
-update, of the measurement 0 = sᵀβ + ε:
+Compression gives the filter N_τ pseudo-measurements, after all scans or after each of them: ‖β‖₁ is
+zero up to a noise of variance R_ε. With s = sign(β), ‖β‖₁ = sᵀβ is linear in β, so each of them is
+one more update, with the measurement 0 = sᵀβ + ε:
 
     K = P s / (sᵀ P s + R_ε),   β ← (I − K sᵀ) β,   P ← (I − K sᵀ) P
 
@@ -78,7 +78,7 @@ QUASI_NORM_FLOOR = 1e-2
 
 
 class Filtered(NamedTuple):
-    """State after the last scan, and what every scan said beyond the state before it."""
+    """State after the last scan, and what every scan added to the state before it."""
 
     beta: np.ndarray
     covariance: np.ndarray

@@ -1,7 +1,7 @@
 """The nodes of a field: score every feature by the class, keep the best, standardise them.
 
-Everything is learned from training scans alone. A feature's score says how much it alone tells of
-the class.
+Everything is learned from training scans alone. A feature's score is how much information it alone
+has about the class.
 
 Correlation with the label (A.3)-(A.5), in absolute value. For C > 2 classes it becomes the
 correlation ratio √(between-class sum of squares / total sum of squares), which for two classes is

@@ -1,6 +1,6 @@
 """From log-likelihoods to decisions and probabilities: the threshold and the temperature.
 
-Threshold. The constant c that the log-likelihood ratio is held against, tuned on labelled scans:
+Threshold. The constant c that the log-likelihood ratio is compared with, tuned on labelled scans:
 
     c* = argmax_c  η_1 Σ_j 1[d_1(j) ≤ c] + η_0 Σ_j 1[d_0(j) ≥ c],   η_θ = k_θ/(k_0 + k_1)    (A.2)
 
@@ -14,7 +14,7 @@ none improves.
 
 Temperature. The log-likelihood ratio of n nodes counts every node as independent evidence, hundreds
 of nats. The probabilities are softmax(score / T) with T fitted to held-out scores by logistic
-likelihood, targets smoothed as in Platt (1999) so that N scans that are all right do not say more
+likelihood, targets smoothed as in Platt (1999) so that N scans that are all right do not claim more
 than (N + 1)/(N + 2).
 
 | symbol | variable | shape |

@@ -30,7 +30,7 @@ from voxprior.errors import InputError
 
 KERNEL_NAMES = ("linear", "poly", "rbf", "precomputed")
 # A kernel scaled by 1e16 and more has rounding errors larger than the identity added to it: they
-# are forgiven up to this part of the mean diagonal.
+# are tolerated up to this part of the mean diagonal.
 ROUNDING = 1e-11
 # Half of a matrix is written in blocks of 128 columns; what is above the diagonal of one of these.
 ABOVE = np.triu(np.ones((128, 128), dtype=bool), 1)
@@ -132,7 +132,7 @@ def _squared_distance(gram: np.ndarray, rows: np.ndarray, columns: np.ndarray) -
 
 
 def cholesky_factor(A: np.ndarray, overwrite: bool = False) -> np.ndarray:
-    """Lower L with L Lᵀ = A; an indefinite A is an error that speaks of the kernel behind it.
+    """Lower L with L Lᵀ = A; an indefinite A raises an error about its kernel.
 
     Parameters
     ----------

@@ -110,12 +110,12 @@ def expectation_propagation(
 
 
 def steady(K: np.ndarray) -> np.ndarray:
-    """K with a trace of noise: without prior variance a scan had an infinitely sharp cavity."""
+    """K with a trace of noise: without prior variance a scan has an infinitely sharp cavity."""
     return K + 1e-12 * max(float(np.diag(K).max()), LEAST_VARIANCE) * np.eye(len(K))
 
 
 def warn_unsettled(n_rounds: int, change: float) -> None:
-    """Tell the caller of the propagation that its sites still move."""
+    """Warn the caller of the propagation that its sites still move."""
     warnings.warn(
         f"Expectation propagation did not settle in {n_rounds} rounds (last change {change:.2g}); "
         "lower the kernel scale or use inference='laplace'.",

@@ -51,7 +51,7 @@ from voxprior.models.gaussian.laplace import (
 from voxprior.models.gaussian.regression import Regression, evidence_gradient, regress
 
 STRIDE = 2.0
-# Where a scale e times larger would gain less nats, the climb has arrived.
+# Where a scale e times larger would gain fewer nats, the climb has arrived.
 ARRIVED = 1e-2
 Evidence = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -283,7 +283,7 @@ def maximize(
             _climb(record, np.clip(start, bounds[:, 0], bounds[:, 1]), bounds)
     except _SpentError:
         pass
-    # What scipy has called it may keep in circles: matrices are not to wait for their collection.
+    # scipy may keep what it called in reference cycles: matrices must not wait for collection.
     del record.evidence
     return Optimum(record.best_theta, record.best, np.array(record.path))
 

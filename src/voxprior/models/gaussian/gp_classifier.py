@@ -82,7 +82,7 @@ class GPClassifier(ClassProcesses):
         of it; 1: the prior is the same in all directions, which blurs probabilities; "auto" takes
         the weight that predicts left-out training scans best (softmax: 0).
     offset, degree : float, int
-        c and d of the kernels s²(c + g) and s²(c + g)^d; PRoNTo has c = 1 beside raw scans.
+        c and d of the kernels s²(c + g) and s²(c + g)^d; PRoNTo has c = 1 with raw scans.
     averaging : {"auto", "quadrature", "sobol", "random", "mode"}
         How the softmax is averaged; "auto" is quadrature for up to 3 classes, Sobol draws beyond;
         "mode" does not average but plugs the latent mean in (softmax only).
@@ -117,7 +117,7 @@ class GPClassifier(ClassProcesses):
         Log hyper-parameters; one row per class where they differ, or one class after the other
         where their kernels have unequal numbers of them.
     unseen_variance_ : float
-        The weight that the variance in unseen directions was given.
+        Weight given to the variance in unseen directions.
     dual_coef_ : array (n, C) or (n, 1)
         a with f = K a.
     power_ : array (37,)
@@ -125,7 +125,7 @@ class GPClassifier(ClassProcesses):
     kernel_share_ : array (M,) or (C, M)
         Part of the prior variance (of its class) that each kernel has.
     doubt_ : dict or None
-        What held-out scans said, see `voxprior.models.doubt.Doubt`.
+        What held-out scans showed, see `voxprior.models.doubt.Doubt`.
     evidence_path_ : array
         Evidence in the order of evaluation.
 
@@ -158,7 +158,7 @@ class GPClassifier(ClassProcesses):
     }
 
     # For tests in batch: what `fit_many` fits, labellings that it takes at once, and up to how many
-    # scans it is worth it.
+    # scans it pays.
     fit_many_words: ClassVar[str] = (
         "a Gaussian process (logistic, by Laplace's method) with its scale chosen by evidence in "
         "every fold and relabelling"

@@ -1,4 +1,4 @@
-"""What sees the voxels: Gram matrices in one pass over them, and weight maps back to them.
+"""The part that reads voxels: Gram matrices in one pass over them, and weight maps back to them.
 
     G = X Xᵀ                              summed over blocks of voxels, see `voxprior.blocks`
     Gc_ij  = G_ij − m_i − m_j + m̄         training scans, m_i = mean_j G_ij, m̄ = mean_i m_i

@@ -15,8 +15,8 @@ has. How much of the prior variance there counts is a number ρ:
 
     k_** = seen + ρ · unseen          seen = G_* G⁺ G_*ᵀ, the part in the span of the training scans
 
-An isotropic prior of the weights (ρ = 1) blurs every probability, and ρ = 0 may be too sure. ρ is
-chosen by leaving scans out:
+An isotropic prior of the weights (ρ = 1) blurs every probability, and ρ = 0 may be overconfident. ρ
+is chosen by leaving scans out:
 
     unseen_i = 1/[K⁻¹]_ii, or K_ii − K_io K_oo⁻¹K_oi        prior variance of f_i given all other f
     ρ = argmax Σ_i log p(y_i | μ₋, σ²₋ − (1 − ρ) unseen_i)    normalised over classes
@@ -24,7 +24,7 @@ chosen by leaving scans out:
 Where scans lie in the span of the others (centred within runs) nothing depends on ρ, and it is 0.
 
 **Power.** p_α(c) ∝ p(c)^α is averaged over the posterior of α given the left-out scans,
-log α ~ N(0, 1): how far the scale that evidence chose is to be believed.
+log α ~ N(0, 1): how far the scale chosen by evidence can be trusted.
 
 | symbol | variable | shape |
 |---|---|---|

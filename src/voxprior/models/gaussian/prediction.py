@@ -81,7 +81,7 @@ def random_rule(n_classes: int, n_draws: int, seed: int) -> Rule:
 
 
 def check_rule(name: str, n_classes: int, n_draws: int) -> None:
-    """Refuse a rule of too many points; a saved model is asked again, its file may be forged."""
+    """Refuse a rule of too many points; saved models are checked again, as files may be forged."""
     if name == "quadrature" and n_classes > 3:
         raise InputError(
             f"{option('averaging', 'quadrature')} does not reach this far",

@@ -137,7 +137,7 @@ def best_scale_and_noise(modes: Spectrum, ratios: tuple[float, float]) -> tuple[
 
     # The profile may have two humps (all signal, all noise): look everywhere, then refine the best.
     grid = np.linspace(np.log(ratios[0]), np.log(ratios[1]), 65)
-    # Where it is flat, as two scans leave it, nothing speaks of noise: rounding must not choose.
+    # Where it is flat, as two scans leave it, nothing points to noise: rounding must not choose.
     profile = np.array([negative_profile(point) for point in grid])
     best = int(np.argmax(profile <= profile.min() + FLAT * len(modes.values)))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])

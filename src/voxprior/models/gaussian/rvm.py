@@ -28,7 +28,7 @@ from voxprior.models.gaussian.rvm_em import GaussianTargets, LogisticTargets, So
 from voxprior.models.gaussian.rvm_tied import tied_moments
 from voxprior.models.growth import RVM_CLASSES, RVM_NUMBERS, cubic, tell_if_long
 
-# With fewer scans the fits without one of them have two or none: they cannot tell noise.
+# With fewer scans the fits without one of them have two or none: they cannot estimate noise.
 FEWEST_HELD_OUT = 4
 
 
@@ -69,7 +69,7 @@ class RVMClassifier(VoxelClassifier, RelevanceVectorMachine):
     doubt : (float, float) or None
         Beta prior (a, b) of the probability that the model has found anything. Probabilities are
         averaged over it and over a temperature, given training scans that were held out: at most 10
-        more fits. None believes the fit: faster, and too sure on noise.
+        more fits. None trusts the fit: faster, and overconfident on noise.
     n_draws, random_state
         Draws that average a softmax over more than three classes.
 
@@ -90,7 +90,7 @@ class RVMClassifier(VoxelClassifier, RelevanceVectorMachine):
         One per class against the rest instead. They are not evidences of the labels as a whole:
         such models do not exclude that a scan belongs to two classes or to none.
     doubt_ : dict or None
-        What the held-out scans said, see `voxprior.models.doubt.Doubt`.
+        What the held-out scans showed, see `voxprior.models.doubt.Doubt`.
 
     References
     ----------
@@ -217,8 +217,8 @@ class RVMRegressor(VoxelRegressor, RelevanceVectorMachine):
     """Relevance vector regression over training samples (kernel) or voxels (automatic relevance).
 
     A training scan has its own column in Φ, a new scan has none: the evidence takes noise for
-    signal that no new scan can show, and its σ is far too small. What new measurements deviate by
-    is therefore learned from training scans that were held out.
+    signal that no new scan can show, and its σ is far too small. The deviation of new measurements
+    is therefore learned from held-out training scans.
 
     Parameters
     ----------

@@ -202,10 +202,10 @@ def sequential_regression(
         if not settled and not (
             engine.v[j] > 0 and new[j] > 0 and engine.move_all(new, cost, float(gain[j]))
         ):
-            # `gain` has the cost in; the evidence itself has not.
+            # `gain` includes the cost; the evidence itself does not.
             paid = cost * (float(new[j] > 0) - float(engine.v[j] > 0))
             engine.move(j, float(new[j]), float(gain[j]) + paid)
-        # σ² costs a rebuild: every one of the first moves has it, then ever fewer, and every rest.
+        # σ² costs a rebuild: it follows each of the first moves, then fewer, and every rest.
         if settled or step < 10 or step % (5 if step < 50 else 25) == 0:
             risen = engine.update_noise(scale) if noise is None else engine.refresh()
             if settled and risen < tol:

@@ -4,7 +4,7 @@
     (log v, log v_b[, log σ]) maximise the evidence, σ in regression
 
 The evidence of one precision per scan prefers few scans: of 20 scans of two classes that a linear
-map tells apart it keeps two or three. The map is then a mean over these, as noisy as if the others
+map separates, it keeps two or three. The map is then a mean over these, as noisy as if the others
 had not been measured, and gets worse where more scans let the search be choosier. One shared
 precision averages over all of them.
 
@@ -17,10 +17,11 @@ covariance of the targets is Q(C₀ + v_b ooᵀ)Qᵀ, so that with κ = v_b/(1 +
     tᵀC⁻¹t = zᵀC₀⁻¹z − κ(oᵀC₀⁻¹z)²,   log|C| = Σ log(vλ + σ²) + log(1 + v_b oᵀC₀⁻¹o)
     QᵀC⁻¹t = a = C₀⁻¹z − κ(oᵀC₀⁻¹z) C₀⁻¹o,   tr C⁻¹ = Σ 1/(vλ + σ²) − κ|C₀⁻¹o|²
 
-for the eigenvalues λ of P, which T has alone. C₀⁻¹z is the solution of a tridiagonal system, for a
-kernel matrix  C₀⁻¹ = −Im (√v T + iσI)⁻¹ / σ.  The evidence and its gradient cost O(n), and T costs
-4/3 n³: a third of what eigenvectors do. New scans of features k, which Qᵀ rotates with the targets,
-have the covariance c = vTQᵀk + v_b o with the training scans: held-out scans need no matrix more,
+for the eigenvalues λ of P, which come from T alone. C₀⁻¹z is the solution of a tridiagonal system,
+for a kernel matrix  C₀⁻¹ = −Im (√v T + iσI)⁻¹ / σ.  The evidence and its gradient cost O(n), and T
+costs 4/3 n³: a third of what eigenvectors do. New scans of features k, which Qᵀ rotates with the
+targets, have the covariance c = vTQᵀk + v_b o with the training scans: held-out scans need no
+further matrix,
 
     mean = cᵀa,   variance = v|k|² + v_b − cᵀC₀⁻¹c + κ(oᵀC₀⁻¹c)²
 

@@ -71,7 +71,7 @@ def class_cuts(X: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
 
     A class without samples has mean 0; a voxel that does not vary is cut at its value, so that its
     state is 0. Products have one shape and one thread, so that the cuts of a labelling do not
-    depend on its company: x > cut may hang on the last digit.
+    depend on its company: x > cut may depend on the last digit.
 
     Examples
     --------
@@ -93,8 +93,8 @@ def class_cuts(X: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
 def class_members(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that sum voxels by class, and the samples (P, K) of every class.
 
-    The first row sums all samples, the others those of every class but the first, which is what
-    they leave, of every labelling. Rows of zeros fill the last product.
+    The first row sums all samples. For every labelling, the others sum those of every class but the
+    first, which is what they leave. Rows of zeros fill the last product.
     """
     P, n = labels.shape
     of_class = labels[:, None, :] == np.arange(n_classes)[:, None]

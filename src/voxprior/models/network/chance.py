@@ -6,8 +6,8 @@ voxels; the distribution of the largest gain is what a further parent has to bea
 
     p = (1 + #{permutations whose largest gain reaches that of the parent}) / (1 + permutations)
 
-Where only the decision p ≤ level is wanted, voxels are held against the gain of the parent at once,
-which few reach, and a parent that too many permutations have reached is given up at once.
+Where only the decision p ≤ level is needed, voxels are compared directly with the gain of the
+parent, which few reach, and a parent is given up as soon as too many permutations have reached it.
 
 The null is not in the paper (Chen and Herskovits, KDD 2005).
 """

@@ -18,7 +18,7 @@ alone:
 
       r_{v→w} = (e^β O_v + r_{w→v}) / (O_v + e^β r_{w→v}),        O_v = e^{u_v} Π_w r_{w→v}
 
-  and only voxels that have heard something new speak again.
+  and only voxels that have received something new send messages again.
 
 The first three accept n_01, n_10 ≤ a limit that depends on n only, so a voxel costs two population
 counts; u_v is read from a table of (n_01, n_10) where there are more voxels than such pairs.
@@ -30,7 +30,7 @@ counts; u_v is read from a table of (n_01, n_10) where there are more voxels tha
 | n_01, samples with V = 0, R = 1 | `off` | (V,) |
 | n_10, samples with V = 1, R = 0 | `on` | (V,) |
 | u, log evidence ratio | `unary` | (V,) |
-| r, odds that each voxel hears from each of its neighbours | `message` | (E,) |
+| r, odds that each voxel receives from each of its neighbours | `message` | (E,) |
 | O, odds of z_v = 1 before the neighbours are heard, e^u | `odds` | (V,) |
 | b, P(z_v = 1) | `belief` | (V,) |
 
@@ -162,7 +162,7 @@ def belief_map(
         β, log weight of two neighbours having the same label.
     n_sweeps, tol
         At most so many sweeps, or until no message moves by more than ``tol`` nats; a voxel is
-        left out of a sweep while nothing that it hears has moved by as much.
+        left out of a sweep while no message to it has moved by as much.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def _ways_back(indptr, indices, back):
 
 @njit(cache=True)
 def _heard(indptr, message):
-    """Sum of the log-odds that each voxel hears."""
+    """Sum of the log-odds that each voxel receives."""
     total = np.zeros(len(indptr) - 1)
     for v in range(len(total)):
         for e in range(indptr[v], indptr[v + 1]):
@@ -214,7 +214,7 @@ def _heard(indptr, message):
 
 @njit(cache=True)
 def _propagate(odds, indptr, indices, back, b, long, n_sweeps, tol, message):
-    # message[e], e in row v, is what neighbour indices[e] tells v; v answers into back[e].
+    # message[e], e in row v, is what neighbour indices[e] sends to v; v replies in back[e].
     news = np.ones(len(odds), np.bool_)
     for _ in range(n_sweeps):
         at_rest = True

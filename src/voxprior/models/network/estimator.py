@@ -105,8 +105,8 @@ class InverseTreeClassifier(TreesInBatch):
         Average probabilities over a temperature and over the case that nothing was found, both
         learned from scans held out of the training scans (`voxprior.models.doubt`), with this Beta
         prior of having found something. "gated" is (2, 1) where the network passed its own test,
-        and (1, 3) where it did not: the best of many voxels looks like a find on noise too. The
-        network is learned up to ten times more; None believes the table.
+        and (1, 3) where it did not: the best of many voxels looks like a finding on noise too. The
+        network is learned up to ten times more; None trusts the table.
     random_state : int, RandomState or None, default=0
         For restarts, Gibbs sampling and permutations.
 
@@ -132,7 +132,7 @@ class InverseTreeClassifier(TreesInBatch):
     verdict_ : str
         The same in plain words, for instance that a parent is no better than chance.
     doubt_ : dict or None
-        What the held-out scans said, see `voxprior.models.doubt.Doubt`.
+        What the held-out scans showed, see `voxprior.models.doubt.Doubt`.
     cut_ : ndarray (n_features,) or (1,)
         Cut of every voxel.
     classes_, class_prior_ : ndarrays (K,)
@@ -427,6 +427,6 @@ class InverseTreeClassifier(TreesInBatch):
 
 
 class _HeldOutTree(InverseTreeClassifier):
-    """The same network, of whose verdict only the decision is wanted; it is found sooner."""
+    """The same network where only the decision of its verdict is needed; it is found sooner."""
 
     _tells_chance: ClassVar[bool] = False

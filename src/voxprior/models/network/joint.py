@@ -7,7 +7,7 @@ states of a cluster anew, as if it had been there from the start::
     L_1 .. L_n, L_new = argmax p(L, R, E)  over the training samples and the new one,  by ICM
 
 The class table is then counted from L_1 .. L_n, and the sample's log-odds are those of its state
-given L_1 .. L_n. Samples are inferred one by one: what is said of one does not depend on others.
+given L_1 .. L_n. Samples are inferred one by one: the result for one does not depend on others.
 The cost of a sample is that of learning the latent states once.
 
 | symbol | variable | shape |
@@ -17,8 +17,8 @@ The cost of a sample is that of learning the latent states once.
 | L_1 .. L_n | `latent` | (n, d) |
 | log-odds of L_new | `odds` | (1, d) |
 
-Reference: Chen and Herskovits, KDD 2005, sections 3.1.3 and 3.2, where a new subject's latent
-states are inferred and 30 minutes are reported for it; how is not said.
+Reference: Chen and Herskovits, KDD 2005, sections 3.1.3 and 3.2, which infer a new subject's latent
+states and report 30 minutes for it, but do not say how.
 """
 
 from __future__ import annotations

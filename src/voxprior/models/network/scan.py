@@ -28,10 +28,10 @@ sum of their largest values. A voxel that cannot reach the bar any more is out; 
 a strip are left, they are finished one at a time. The short tables that bound the gain come first,
 the exact ones after. The result is exact: only voxels that provably stay below are given up.
 
-A voxel that splits no configuration (constant, or a copy of a parent) says nothing about the class.
-With α = 1 its gain is 0; with α = 1/(Kq) it would be rewarded for halving α, so its gain is set to
-0 under every prior. Its sum of look-ups is exactly 0; only where that is so, its counts are looked
-at again.
+A voxel that splits no configuration (constant, or a copy of a parent) has no information about the
+class. With α = 1 its gain is 0; with α = 1/(Kq) it would be rewarded for halving α, so its gain is
+set to 0 under every prior. Its sum of look-ups is exactly 0; only where that is so are its counts
+checked again.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -392,7 +392,7 @@ def _add_one(block, masks, t, shift, place):
 
 @njit(cache=True)
 def _finished(word, exact, f, bar, look, total):
-    """Sum of all look-ups of one voxel, −∞ where it is not above the bar or says nothing.
+    """Sum of all look-ups of one voxel, −∞ where it is not above the bar or splits nothing.
 
     Look-ups before ``look`` (−1: none) are summed up in ``total`` already.
     """

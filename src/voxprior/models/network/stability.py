@@ -21,7 +21,7 @@ cell, and at most all samples of other classes are in its part of the configurat
 
     score_{−i}(v) ≤ score(v) + slack_i,        slack_i = log[ (Kα + N_j − N_jk) / α ]
 
-Some voxels that look good, scored fold by fold, say what each fold can reach. No fold will choose a
+A few promising voxels, scored fold by fold, show what each fold can reach. No fold will choose a
 voxel whose gain is below all of these by more than its slack; one pass leaves out those voxels
 (`contenders`), and the few that remain are scored fold by fold.
 
@@ -208,7 +208,7 @@ def loses_a_parent(
     sample: int,
     limit: int,
 ) -> bool:
-    """Whether Algorithm 1 would have taken a voxel of ``path`` out of the race beforehand.
+    """Whether Algorithm 1 would have taken a voxel of ``path`` out of the race earlier.
 
     Voxel R_s goes out at an earlier step t if it is equivalent to R_{t−1} and does not help then.
     Where none of the chosen goes out, taking others out changes nothing.

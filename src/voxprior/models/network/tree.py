@@ -76,7 +76,7 @@ class Rules(NamedTuple):
     n_restarts: int = 0
     table: str = "laplace"
     adjacency: csr_array | None = None
-    # Whether the verdict tells by how much a parent is better than chance, or only that it is.
+    # Whether the verdict reports by how much a parent is better than chance, or only that it is.
     tells_chance: bool = True
 
 
@@ -250,7 +250,7 @@ def validated(
     binarize: Binarize | None = None,
     first_null: np.ndarray | None = None,
 ) -> tuple[GreedyPath, bool | None, str]:
-    """Lower the dimensionality until the model dominates, or beats chance; did it, in words too."""
+    """Lower the dimensionality until the model dominates, or beats chance; say whether it did."""
     parents = path.parents.tolist()
     if not parents:
         return path, None, "No voxel raises the score: the class frequencies are all there is."

@@ -77,7 +77,7 @@ def can_batch(rules: SharingRules) -> bool:
 
 
 class ManySharers(NamedTuple):
-    """Models of one training set, one per labelling; made, a few at a time, as values are asked."""
+    """Models of one training set, one per labelling; made, a few at a time, on demand."""
 
     prepared: Prepared
     rows: np.ndarray  # (k,) training scans
@@ -318,7 +318,7 @@ def _log_moments(within: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, n
 
 
 class Scales(NamedTuple):
-    """What labellings differ in, beside class means."""
+    """What labellings differ in, besides class means."""
 
     base: np.ndarray  # (L,)
     slope: np.ndarray  # (L,)

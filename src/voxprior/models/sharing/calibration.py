@@ -1,9 +1,9 @@
-"""Probabilities a person may believe: how much evidence J dependent features really are.
+"""Probabilities that can be believed: how much evidence J dependent features really are.
 
 Naive Bayes adds the evidence of J features as if they were independent and as if the class means
 were known, so its posteriors are 0 or 1. Write θ̃_c = θ̂_c − θ̄ for the class contrasts, D_c for the
 same of the sample means, and measure both in units of the variances. In truth the log-likelihood
-ratio of a new scan is less telling than it claims, by
+ratio of a new scan is less informative than it claims, by
 
     b = min(1, (Σ_c θ̃_c·D_c − n_h) / Σ_c |θ̃_c|², (Σ_c |D_c|² − n_1) / Σ_c |θ̃_c|²)   attenuation
         n_h = q (1 − 1/C) Σ_c Σ_j h_cj/N_c,   h = ∂θ̂/∂X̄,   n_1 the same with h = 1
@@ -29,7 +29,7 @@ the predictive distribution in the k = C − 1 contrast dimensions is Student's 
     log p(x|c) = −(ν + k)/2 log(1 + 2 κ g_c/(ν + k)) + const       (→ −κ g_c as ν → ∞)
 
 With one example per class there are no residuals. Evidence along class contrasts of mean squared
-distance D is then worth κ = w/D with w = 12 and ν = ν₀: w = 8, 12 and 16 gave .700, .709 and .721
+distance D then counts κ = w/D with w = 12 and ν = ν₀: w = 8, 12 and 16 gave .700, .709 and .721
 nats on two classes of noise (chance .693), and 1.40, 1.32 and 1.26 on five fingers (chance 1.61).
 
 The order of the classes does not change. Sums over pairs of features need only a random sample of
@@ -43,7 +43,7 @@ the features: the diagonal part grows with J/m, the rest with J(J−1)/(m(m−1)
 | h, weight of its own sample mean in θ̂ | `own` | (C, J) |
 | q, mean of σ²/σ̂² | `inflation` | scalar |
 | d, ν, degrees of freedom of the residuals, of the Student | `degrees`, `nu` | scalars |
-| κ, worth of one nat; 1/κ is the temperature | `kappa` | scalar |
+| κ, weight of one nat; 1/κ is the temperature | `kappa` | scalar |
 """
 
 from functools import lru_cache
@@ -58,18 +58,19 @@ from voxprior.models.sharing.statistics import ClassStatistics
 from voxprior.models.sharing.variances import one_of_each
 
 _BLOCK = 1024
-# Residuals that the effective number of features is worth as a prior on the overdispersion.
+# Number of residuals that the effective number of features counts for as a prior on the
+# overdispersion.
 PRIOR_DEGREES = 2.0
-# Worth of the evidence along contrasts of unit length, where every class has one example.
+# Weight of the evidence along contrasts of unit length, where every class has one example.
 LONE_WORTH = 12.0
-# A contrast that is all noise is still worth this much: below it the estimate is the larger error.
+# A contrast that is all noise still counts this much: below it the estimate is the larger error.
 SMALLEST_ATTENUATION = 0.02
 # Features looked at in pairs: 2048 give two million pairs, more than the residuals can tell apart.
 EXCERPT_SIZE = 2048
 
 
 class Calibration(NamedTuple):
-    """Worth κ of a nat, degrees of freedom ν and dimension k of the Student predictive."""
+    """Weight κ of a nat, degrees of freedom ν and dimension k of the Student predictive."""
 
     kappa: float
     nu: float
@@ -269,7 +270,7 @@ def overdispersion(
 
     Examples
     --------
-    A hundred copies of one feature are worth one:
+    A hundred copies of one feature count as one:
 
     >>> import numpy as np
     >>> e = np.random.default_rng(0).normal(size=(50, 1))

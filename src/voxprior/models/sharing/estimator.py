@@ -69,9 +69,9 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
         ``identity`` at T = 1, where a scaled neighbour predicts any mean exactly.
     shrinkage : {"auto", "james-stein", None}
         ``james-stein`` draws all class means toward zero, the run mean of scans that were centred
-        by run, as far as the noise of the examples says; with one example per class, toward their
-        mean. Far from zero it does nothing. ``auto`` does it where there are no neighbours to share
-        with, where scans were centred, and where there is one example per class.
+        by run, as far as the noise of the examples suggests; with one example per class, toward
+        their mean. Far from zero it does nothing. ``auto`` does it where there are no neighbours to
+        share with, where scans were centred, and where there is one example per class.
     variances : {"moderated", "median", "mean", "neighbors", "none"}
         Each feature's own, drawn toward a common one as far as the data say; one for all features,
         their median (as published) or mean; the mean of the neighbours'; or each its own.
@@ -119,7 +119,7 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
     group_size_ : array of shape (V,)
         Voxels that informed each voxel's mean (the average over classes).
     temperature_, degrees_ : float
-        With ``calibration``, the nats of naive Bayes that are worth one, and the degrees of
+        With ``calibration``, the nats of naive Bayes that count as one, and the degrees of
         freedom of the Student predictive.
     excerpt_, excerpt_codes_ : arrays of shape (n, at most 2048) and (n,)
         With ``calibration``, the examples at a sample of the features, and their class numbers.

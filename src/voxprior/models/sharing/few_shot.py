@@ -71,7 +71,7 @@ class TimeAverage(VoxelTransformer):
     Parameters
     ----------
     space : VoxelSpace, optional
-        Tells the number V of voxels. Without one a sample is a single volume and stays as it is.
+        Gives the number V of voxels. Without one a sample is a single volume and stays as it is.
 
     Examples
     --------

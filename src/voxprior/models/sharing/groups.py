@@ -69,7 +69,7 @@ def learned_groups(
 
 
 def check_learnable(means: object, space: object) -> None:
-    """Refuse a metric between neighbours where nobody has neighbours."""
+    """Refuse a metric between neighbours where no voxel has neighbours."""
     if isinstance(means, str) and means == "metric" and space is None:
         raise InputError(
             f"{option('means', 'metric')} weighs neighbours, and there are none without a "
@@ -118,7 +118,7 @@ def _most_correlated(Z: np.ndarray, k: int) -> sparse.csr_array:
         R = Z[:, start : start + max(_BLOCK // V, 1)].T @ Z
         own = np.arange(len(R))
         R[own, start + own] = -np.inf
-        # Equal up to rounding is equal: which voxel is meant must not hang on the last bit.
+        # Equal up to rounding is equal: which voxel is meant must not depend on the last bit.
         order = np.round(R, 9) - first
         best = np.argpartition(-order, k - 1, axis=1)[:, :k]
         positive = np.take_along_axis(R, best, axis=1) > 1e-9

@@ -1,7 +1,7 @@
-"""Prior mean and variance integrated out: the fully Bayesian treatment beside empirical Bayes.
+"""Prior mean and variance integrated out: the fully Bayesian alternative to empirical Bayes.
 
 For one voxel and class, z_1 … z_G are its members' mapped means, z_0 = X̄ its own, s² = σ̂²/N the
-noise of a mean, and nothing is known of the hyper-parameters beforehand:
+noise of a mean, and nothing is known of the hyper-parameters in advance:
 
     z_g | θ_g ~ N(θ_g, s²),   θ_g ~ N(μ, τ²),   p(μ, τ) ∝ 1
 

@@ -85,7 +85,7 @@ def voxel_groups(
     source : str or sparse matrix of shape (V, V)
         A matrix is taken as it is; any word means the neighbours of ``space``.
     space : VoxelSpace or None
-        Without one every feature is a voxel of its own and nobody has neighbours.
+        Without one every feature is a voxel of its own and has no neighbours.
     n_features : int
         J, the number of voxels where there is no space.
     connectivity, radius

@@ -7,7 +7,7 @@ For each class:
     3. hyper-means μ̂ and hyper-variances τ̂² from the groups  (2), (4), (5)
     4. means θ̂ = w X̄ + (1 − w) μ̂                             (3), or μ and τ² integrated out
 
-and, beyond the paper, θ̂ drawn toward the run mean, and the worth of the evidence. A scan then has
+and, beyond the paper, θ̂ drawn toward the run mean, and the weight of the evidence. A scan then has
 
     log p(x_i | c) = Σ_j log N(x_ij; θ̂_j^(c), σ̂_j²^(c))                                (1)
 
@@ -91,7 +91,7 @@ class Prepared(NamedTuple):
 
 
 class SharedModel(NamedTuple):
-    """Means and variances (C, J), group sizes (V,), and how much a nat of evidence is worth."""
+    """Means and variances (C, J), group sizes (V,), and how much a nat of evidence counts."""
 
     theta: np.ndarray
     var: np.ndarray
@@ -152,7 +152,7 @@ def share_features(
     within = sparse.csr_array(groups[varies][:, varies])
     places = (np.cumsum(inside) - 1)[seen[known]]
     found = _shared_by_all(part, within, rules, excerpt, places)
-    # A constant has the same mean and variance in all classes, so that it says nothing of them.
+    # A constant has the same mean and variance in all classes, so that it does not help to decide.
     theta = np.repeat(pooled(statistics)[1][None], len(statistics.count), axis=0)
     var = np.full(theta.shape, found.var.max())
     theta[:, inside], var[:, inside] = found.theta, found.var
@@ -191,7 +191,7 @@ def _shared_by_all(
         if not one_of_each(count):
             center, rho = np.zeros(1), james_stein_factor(theta, means, var, count, inflation)
         theta = center + rho * (theta - center)
-        # Contrasts are ρ times as long now, and a nat of their evidence is worth 1/ρ as much.
+        # Contrasts are ρ times as long now, and a nat of their evidence counts 1/ρ as much.
         worth = None if worth is None else worth._replace(kappa=worth.kappa / rho)
     return SharedModel(theta, var, size, worth)
 
@@ -223,7 +223,7 @@ def draws_means(statistics: ClassStatistics, groups: sparse.csr_array, rules: Sh
 
 
 def prior_means(means: np.ndarray, groups: sparse.csr_array, rules: SharingRules) -> PriorMeans:
-    """Hyper-parameters of every mean: from nobody, from all features, or from a group."""
+    """Hyper-parameters of every mean: from no others, from all features, or from a group."""
     named = isinstance(rules.means, str)
     if named and rules.means == "none":
         return no_prior(means, groups.shape[0])

@@ -1,4 +1,4 @@
-"""Variances shared between features: what a handful of examples cannot tell of one feature alone.
+"""Variances shared between features: a handful of examples says too little about each one alone.
 
 S_j² = M2_j / (N_c − ddof) is the sample variance of feature j in class c, with d = N_c − 1 degrees
 of freedom; or, shared over classes, S_j² = Σ_c M2_j^(c) / Σ_c (N_c − ddof) with d = N − C.
@@ -28,7 +28,7 @@ much the same in every feature.
 | N_c − ddof or Σ_c (N_c − ddof), their divisors | `divisor` | (R,) |
 | d, their degrees of freedom | `degrees` | (R,) |
 | σ̂², shared variances | `value` | (R, J) |
-| σ²/σ̂², what a variance is short of the truth on average | `inflation` | (R,) |
+| σ²/σ̂², how much a variance falls short of the truth on average | `inflation` | (R,) |
 | d₀, s₀², of the inverse-χ² prior | `prior_degrees`, `centre` | scalars, per row |
 
 References: M. Palatucci, T. M. Mitchell, ECML/PKDD 2007, equations (6) and (7); G. K. Smyth,
