@@ -2,9 +2,9 @@
 Walk: which prior pays, and when it stops paying
 ================================================
 
-A methods person compares families on one data set: the same splits for all, flat baselines next to
-them, from two training scans per class to all there are. What matters is the difference on the same
-splits, and its interval.
+A methods researcher compares families on one data set: the same splits for all, flat baselines next
+to them, from two training scans per class to all available ones. What matters is the difference on
+the same splits, and its interval.
 """
 
 # %%

@@ -1,8 +1,8 @@
 """Errors that every front end can put into its own words.
 
-An error carries four fields: what is wrong, what was expected, what was got, and a remedy. Where a
-text names something that the user can set, it is marked by `option`, and each front end writes the
-mark as its users do:
+An error carries four fields: what is wrong, what was expected, what was given, and a remedy. Where
+a text names something that the user can set, it is marked by `option`, and each front end writes
+the mark as its users do:
 
     option("resample", True)      Python: resample=True      command line: --resample
     option("means", "all")        Python: means='all'        command line: --set means=all

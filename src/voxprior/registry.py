@@ -278,7 +278,7 @@ DEFAULT = {"classifier": "auto", "regressor": "auto-regression"}
 
 
 def default_model(y: Any = None) -> str:
-    """Name of the model for such a target where none is named; for classes if it is not known.
+    """Name of the model for such a target where none is named; for classes if it is unknown.
 
     >>> default_model(["face", "house"])
     'auto'

@@ -65,8 +65,8 @@ class AutoClassifier(VoxelClassifier):
         Where the voxels are. With T time points a scan is time-major, ``(T, V)`` ravelled, and
         smoothing acts within each of them. Without a space there is no smooth view.
     sharing : bool
-        Whether feature sharing is a member too. It takes about as long as all else together, and
-        did not pay over all tasks it was tried on.
+        Whether feature sharing is a member too. It takes about as long as everything else together,
+        and did not pay over all the tasks tried.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class AutoClassifier(VoxelClassifier):
         y : array of shape (n,)
             Labels.
         groups : array of shape (n,), optional
-            Run or subject of each scan: what is left out together inside.
+            Run or subject of each scan; its scans are left out together in the inner folds.
 
         Returns
         -------
@@ -207,8 +207,8 @@ class AutoClassifier(VoxelClassifier):
     def fit_many(self, prepared: Prepared, rows, Y, n_classes: int) -> ManyClassifiers:
         """Fit to some rows of the prepared scans for many labellings at once.
 
-        The same models as `fit` gives one by one; see `voxprior.validation.batch` for what is
-        asked of it and `voxprior.auto.many` for how. Not with ``sharing=True``.
+        The same models as `fit` gives one by one; see `voxprior.validation.batch` for its contract
+        and `voxprior.auto.many` for the method. Not with ``sharing=True``.
 
         Parameters
         ----------

@@ -87,7 +87,7 @@ class AutoRegressor(VoxelRegressor):
         Where the voxels are; without one there is no smoothed view. With time, features are
         time-major.
     views : "auto" or list of {"raw", "z", "smooth"}
-        Which views of the scans to read. "auto" is all that there are.
+        Which views of the scans to read. "auto" takes all that are available.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class AutoRegressor(VoxelRegressor):
     left_out_log_density_ : float
         Mean log density of left-out training scans; NaN where there were too few.
     left_out_r2_ : float
-        Share of the squared error of the mean that the mixture takes away on left-out scans.
+        Share by which the mixture reduces the squared error of the mean on left-out scans.
     n_eff_ : float
         Effective number of independent training scans.
     degrees_of_freedom_ : float
@@ -205,9 +205,9 @@ class AutoRegressor(VoxelRegressor):
     ) -> ManyRegressors:
         """Fit to some rows of the prepared scans for many targets (m, B), one per column.
 
-        The same models as `fit` gives one by one; see `voxprior.validation.batch` for what is
-        asked of it. Returns an object whose ``decision_function(rows)`` gives the predicted means
-        (n_new, B) of other rows. `n_classes` is 0, because targets are numbers.
+        The same models as `fit` gives one by one; see `voxprior.validation.batch` for its contract.
+        Returns an object whose ``decision_function(rows)`` gives the predicted means (n_new, B) of
+        other rows. `n_classes` is 0, because targets are numbers.
 
         Examples
         --------

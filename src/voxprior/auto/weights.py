@@ -33,7 +33,7 @@ from scipy.special import logsumexp, softmax
 
 __all__ = ["NOTHING", "PROBABILITIES", "Grid", "discriminant_grid", "mixture", "posterior_of"]
 
-# Scans of doubt that any probability keeps, whatever was seen.
+# Weight of doubt, in scans, that every probability keeps, whatever the data.
 DOUBT = 0.2
 # Numbers that are computed with at once.
 BLOCK = 2**20

@@ -25,7 +25,7 @@ _given: ContextVar[int | None] = ContextVar("max_memory", default=None)
 
 @contextmanager
 def max_memory(limit: str | float | None) -> Iterator[int]:
-    """Hold scans to so much memory within the context, in this process and in its workers.
+    """Limit the memory of scans within the context, in this process and in its workers.
 
     Arrays on disk (memory maps, zarr and dask arrays) of which four copies do not fit into the
     limit are read a block of voxels at a time; what cannot be done that way is refused with the
@@ -34,8 +34,8 @@ def max_memory(limit: str | float | None) -> Iterator[int]:
     Parameters
     ----------
     limit : str, number of bytes or None
-        For instance "2 GB" or "500 MiB". None leaves what holds already: a quarter of the memory of
-        the machine, or of the container.
+        For instance "2 GB" or "500 MiB". None keeps the present limit, by default a quarter of the
+        memory of the machine, or of the container.
 
     Examples
     --------

@@ -10,8 +10,8 @@ Chan's formulas join two disjoint sets A, B and take B out of A ∪ B again. Wit
 
 The statistics U of all scans that were seen under the same labels stay with the origin of blocked
 scans. A fold adds to U what U lacks, and takes out of it what the fold leaves out: all folds of a
-leave-one-run-out together read every scan twice, however many they are. A voxel of which less than
-`LOST` of M2 remains, say one that varies in the scans left out alone, is read anew: subtraction
+leave-one-run-out together read every scan twice, however many they are. A voxel that keeps less
+than `LOST` of its M2, say one that varies only in the scans left out, is read again: subtraction
 would leave little but rounding.
 
 | symbol | variable | shape |
@@ -193,7 +193,7 @@ def _joined(
 def _mended(
     rest: ClassStatistics, whole: ClassStatistics, X: BlockedScans, codes: NDArray, compute: Compute
 ) -> ClassStatistics:
-    """Statistics after a removal; voxels that it left no digits of are read anew."""
+    """Statistics after a removal; voxels that lost their digits by it are read again."""
     lost = np.zeros(X.shape[1], dtype=bool)
     for c, left in enumerate(rest.count):
         if left > 1:

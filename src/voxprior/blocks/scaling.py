@@ -135,6 +135,6 @@ class VoxelScaler(StandardScaler):
 
 
 def _is_large(X: Any) -> bool:
-    """Whether this is an array of which a copy in double precision costs more than its pass."""
+    """Whether a copy of this array in double precision costs more than a pass over it."""
     plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float32, np.float64)
     return plain and X.size > BLOCK_ELEMENTS

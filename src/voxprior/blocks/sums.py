@@ -93,7 +93,7 @@ def _gram(X: Any, columns: NDArray | None = None) -> NDArray[np.float64]:
 
 
 def _large_gram(X: Any, columns: NDArray | None, blocks: Iterable[slice]) -> NDArray[np.float64]:
-    """The same of so many scans that one matrix of their products is enough."""
+    """The same for many scans, with a single matrix of their products in memory."""
     n = X.shape[0]
     total = np.zeros((n, n), order="F")
     for block in blocks:

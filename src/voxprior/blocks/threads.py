@@ -36,7 +36,7 @@ _allowed: ContextVar[int | None] = ContextVar("block_threads", default=None)
 
 @contextmanager
 def block_threads(count: int | None) -> Iterator[None]:
-    """Let blocks be worked on by so many threads within the context.
+    """Set the number of threads that work on blocks within the context.
 
     Never more than `LANES`; None is one per core, or ``OMP_NUM_THREADS`` of the environment where
     that is less.

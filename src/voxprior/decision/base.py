@@ -1,8 +1,8 @@
-"""Classifiers around a classifier: what goes to the inner one, what is read from it.
+"""Classifiers around a classifier: what is passed to the inner one, and what is read from it.
 
 Scikit-learn's metadata (``sample_weight`` and the like) goes to the inner ``fit``: by request where
-metadata routing is on, as it comes where it is off. ``groups`` go to those who can use them, see
-`offer_groups`.
+metadata routing is on, as it comes where it is off. ``groups`` go to estimators that can use them,
+see `offer_groups`.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class BayesDecision(WrappedClassifier):
     costs_ : array of shape (C, C)
         Costs in the order of the classes.
     train_priors_, priors_ : arrays of shape (C,)
-        Class frequencies inside the posteriors, and those decided at.
+        Class frequencies inside the posteriors, and those used for decisions.
     reject_label_ : label
         What stands for an abstention.
     estimator_ : classifier

@@ -50,7 +50,7 @@ def log_scores(estimator, X) -> np.ndarray:
 
 
 MOST_FOLDS = 5
-# With so many groups per class, one more or less in training is little.
+# With this many groups per class, one more or less in training matters little.
 MANY_GROUPS = 10
 
 

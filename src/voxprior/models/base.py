@@ -60,7 +60,7 @@ LARGEST_TARGET = 1e150
 
 
 def _finite_or_refused(method: Callable) -> Callable:
-    """The method, whose answers are refused where they are not finite."""
+    """The method, with an error where its answers are not finite."""
     impossible = -np.inf if "log" in method.__name__ else 0.0  # log p of a class of prior 0
 
     @wraps(method)
@@ -82,7 +82,7 @@ class VoxelEstimator(BaseEstimator):
     _scan_dtype: ClassVar[Any] = FLOATS
     # Whether scans that do not fit into memory are read a block of voxels at a time.
     _reads_blocks: ClassVar[bool] = False
-    # Largest values between which sums of squares, and their inverses, keep their digits.
+    # Range of the largest value in which sums of squares, and their inverses, keep their digits.
     _scan_range: ClassVar[tuple[float, float]] = (1e-140, 1e140)
 
     def _checked_scans(self, X: Any, reset: bool = True, **checks: Any) -> Any:

@@ -96,7 +96,7 @@ def already_told() -> Iterator[None]:
 
 
 def time_in_words(seconds: float) -> str:
-    """Return a time as people say it.
+    """Return a time in everyday words.
 
     >>> time_in_words(40.0), time_in_words(500.0), time_in_words(20_000.0)
     ('40 seconds', '8 minutes', '5.6 hours')

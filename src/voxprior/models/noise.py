@@ -128,7 +128,7 @@ class NoiseWhitening(OneToOneFeatureMixin, VoxelTransformer):
         not set the scale of the identity.
     min_volumes : int
         Refuse to learn from fewer volumes than this (or than twice the voxels, if that is less):
-        a covariance guessed from a handful of maps destroys their signal with the noise.
+        a covariance estimated from a handful of maps removes their signal with the noise.
 
     Attributes
     ----------

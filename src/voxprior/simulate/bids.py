@@ -2,8 +2,8 @@
 
     volume t of run r = 100 + a + 5 m_rt + noise + Σ_blocks x_block [t within the block + delay]
 
-Every scan x of a subject becomes one block of volumes in the run that its group names, with as much
-rest after it. The head drifts (m, a random walk of six parameters, of which the first reaches the
+Every scan x of a subject becomes one block of volumes in the run given by its group, followed by as
+much rest. The head drifts (m, a random walk of six parameters, of which the first reaches the
 volumes), every run has its own baseline a, and noise is smooth.
 
     folder/dataset_description.json

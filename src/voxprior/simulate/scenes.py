@@ -40,7 +40,7 @@ class Scene:
     Attributes
     ----------
     title, claim : str
-        What it is called, and what is true in it.
+        Its name, and what is true in it.
     families : tuple of str
         Names of the models that take this for granted.
     draw : callable
@@ -50,7 +50,7 @@ class Scene:
     decisive : int
         The size at which families are compared with stock decoders.
     score : {"accuracy", "log_loss"}
-        What they are compared by.
+        The measure they are compared by.
     truth : callable, optional
         Where the classes differ in truth, (V,), or which nodes go together, (n, n).
     maps : dict of str to callable

@@ -48,7 +48,7 @@ def time_courses(
     group_scale: float = 0.0,
     random_state: int | np.random.Generator | None = None,
 ) -> Simulated:
-    """Simulate trials whose neighbouring voxels have time courses alike up to scale.
+    """Simulate trials whose neighbouring voxels have nearly the same time course up to scale.
 
     Parameters
     ----------

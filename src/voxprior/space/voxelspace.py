@@ -2,7 +2,7 @@
 
 A space is a *domain* (a regular grid, a set of points, or the vertices of a mesh) and an ordered
 selection of its sites: voxel v of an estimator is site `sites[v]` of the domain. Everything an
-estimator needs of geometry comes from here, so volumes, point sets and surfaces are alike to it.
+estimator needs of geometry comes from here, so it treats volumes, point sets and surfaces alike.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -244,7 +244,7 @@ class VoxelSpace:
         ----------
         connectivity : {6, 18, 26}
             Volumes: neighbours share a face; a face or an edge; a face, an edge or a corner.
-            A mesh has its edges instead, whatever this is.
+            For a mesh its edges are used instead, whatever the value.
         radius : float, optional
             Neighbours are the voxels at most this far away, in place of the connectivity.
             A point set needs it.

@@ -56,7 +56,7 @@ class TransferClassifier(VoxelClassifier):
     ----------
     classes_ : array of shape (C,)
     prior_subjects_ : list of str
-        Who the prior was learned from.
+        The subjects the prior was learned from.
     n_scans_ : int
         Scans of the rarest class.
     levels_ : dict of str to float
@@ -96,7 +96,7 @@ class TransferClassifier(VoxelClassifier):
         X : array of shape (n, V)
             Scans of the new subject.
         y : array of shape (n,)
-            Their classes, all that the others have.
+            Their classes; all classes of the others must occur.
         groups : array of shape (n,), optional
             Their runs; runs that hold all classes are centred.
         """

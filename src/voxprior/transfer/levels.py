@@ -129,7 +129,7 @@ def centering(n_classes: int) -> Array:
 
 
 def scaled(episode: Episode, units: Units) -> Episode:
-    """The episode in units of noise, where it did not know them, and of the group's voxels."""
+    """The episode in units of noise, if these were still unknown, and of the group's voxels."""
     weight = units.weight(episode.n_voxels)
     per_noise = weight / units.noise_share if episode.unscaled else weight
     return episode._replace(

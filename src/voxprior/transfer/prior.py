@@ -53,9 +53,9 @@ class GroupPrior:
     ----------
     classes : array of shape (C,)
     subjects : list of str
-        Who they are.
+        Their names.
     lessons : dict of int to Lesson
-        What they teach a subject with so many scans per class.
+        What they teach a subject, by its number of scans per class.
     left_out : dict of int to dict of str to array of shape (m,)
         Mean log-loss of every level on each of them, learned from the others.
     levels : dict of int to list of str
@@ -91,10 +91,10 @@ class GroupPrior:
 class TransferPrior(BaseEstimator):
     """A prior from other subjects, for a new one with few scans.
 
-    Voxels need not correspond: what is learned is how sure to be at so many scans per class
-    (calibration), how classes relate (geometry) and how their scores are read (readout). Where
-    subjects share a `space`, prior maps are learned too. A level counts only if it helped the other
-    subjects, each left out in turn.
+    Voxels need not correspond: what is learned is how sure to be with a given number of scans per
+    class (calibration), how classes relate (geometry) and how their scores are read (readout).
+    Where subjects share a `space`, prior maps are learned too. A level counts only if it helped the
+    other subjects, each left out in turn.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class TransferPrior(BaseEstimator):
     prior_ : GroupPrior
         All that was learned.
     prior_subjects_ : list of str
-        Who it was learned from.
+        The subjects it was learned from.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def _centered(scans: Scans) -> Array:
 def fitted_base(
     base: Any, X: Array, codes: NDArray, runs: NDArray | None, space: VoxelSpace | None
 ) -> Any:
-    """Copy of the base, or of the default for so many scans, fitted to a subject's scans."""
+    """Copy of the base, or of the default for that many scans, fitted to a subject's scans."""
     if base is None:
         few = np.bincount(codes).min() < 2
         base = registry.model("auto").make() if few else registry.model("sharing").make()

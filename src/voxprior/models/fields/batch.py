@@ -7,7 +7,7 @@ squares. The correlation of every voxel with every labelling is one matrix produ
 
 Nodes are the best voxels of each labelling, and its fields are trained on them. The strength of the
 fields is not chosen anew for every labelling, which would cost ten times the rest: unless it is
-given, it is the one that stands where nothing can be held out. Scores are not divided by a
+given, it is the default for data where nothing can be held out. Scores are not divided by a
 temperature.
 
 | symbol | variable | shape |

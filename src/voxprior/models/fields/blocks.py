@@ -99,7 +99,7 @@ def leave_block(
 
 
 def clear_own(coef: np.ndarray, block_of: np.ndarray | None, nodes: np.ndarray) -> None:
-    """Zero what rows of coefficients, those of ``nodes``, have of their own block."""
+    """Set the coefficients of ``nodes`` (rows) for their own block to zero."""
     if block_of is None:
         coef[np.arange(len(nodes)), nodes] = 0.0
     else:

@@ -59,7 +59,7 @@ class RandomFieldClassifier(FieldsInBatch):
 
     In class θ every node is predicted by all others, x_i = β_iᵀ x_{−i} + b_i + w, w ~ N(0, σ_i);
     compression shrinks the l1 norm of β_i so that few connections stay. It is the model for classes
-    that differ in how voxels go together; where they differ in means only, a strong ``gamma`` makes
+    that differ in how voxels go together; where they differ in means only, a large ``gamma`` makes
     it naive Bayes.
 
     Parameters
@@ -142,7 +142,7 @@ default="correlation"
     gamma_, r_eps_, n_pseudo_, temperature_ : float, float, int, float
         The strength and temperature used, chosen or given.
     center_, scale_ : ndarrays of shape (n,)
-        What nodes were standardised by.
+        Mean and scale by which nodes were standardised.
 
     References
     ----------

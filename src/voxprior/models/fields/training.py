@@ -203,8 +203,8 @@ def choose_strength(
     codes : ndarray of shape (k,)
         Their classes, 0 .. C−1.
     training : Training
-        Its γ and R_ε are what is chosen; its N_τ is the most pseudo-measurements tried. Whatever
-        its solver, the fast ones try the settings.
+        Its γ and R_ε are chosen here; its N_τ is the largest number of pseudo-measurements tried.
+        Settings are tried by the fast solvers, whatever its solver.
     gammas : sequence of float
         Prior precisions to try.
     rho : float, optional

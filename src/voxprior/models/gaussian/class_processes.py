@@ -1,4 +1,4 @@
-"""Gaussian processes of several classes: which problems are solved, and what is kept of them.
+"""Gaussian processes of several classes: which problems are solved, and what is kept from them.
 
 | classes | model | problems |
 |---|---|---|

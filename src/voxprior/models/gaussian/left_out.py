@@ -11,7 +11,7 @@ Their log-probability L = Σ_i log p(y_i | others) compares models that have no 
 Scans centred by run must be left out by run: each of them is minus the sum of its run.
 
 **Unseen variance.** With voxels ≫ scans a new scan lies mostly in directions that no training scan
-has. How much of the prior variance there counts is a number ρ:
+has. The share of the prior variance there that counts is a number ρ:
 
     k_** = seen + ρ · unseen          seen = G_* G⁺ G_*ᵀ, the part in the span of the training scans
 

@@ -73,7 +73,8 @@ class RelevanceVectorMachine(GramModel):
         """Inner products are all that weights on samples need: voxels are read once for all."""
         if self.basis == "voxels" or self.kernel != "linear":
             return self, X
-        # That of a fit under way is centred and scaled already; parts of it are so anew.
+        # The kernel of a running fit is centred and scaled already; its parts are centred and
+        # scaled again.
         gram = self.gram_[0] if hasattr(self, "gram_") else gram_matrix(X)
         return clone(self).set_params(kernel="precomputed"), gram
 
@@ -175,7 +176,7 @@ class RelevanceVectorMachine(GramModel):
             del self.X_fit_
 
     def _forget_gram(self) -> None:
-        """Drop what only fits without some of the scans need."""
+        """Drop what is needed only by fits without some of the scans."""
         self.__dict__.pop("gram_", None)
 
     def _features(self, X: Any) -> np.ndarray:

@@ -260,7 +260,7 @@ def tied_moments(
     v: float | None = None,
     max_evals: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the latent values of new scans: those of a fit that is not kept.
+    """Mean and variance of the latent values of new scans: from a fit that is not kept.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def tied_moments(
 
 
 def _climb(evidence: TiedEvidence, v: float | None, max_evals: int | None) -> Optimum:
-    """θ of most evidence, in units of the data."""
+    """θ of the highest evidence, in units of the data."""
     basis, targets = evidence.basis, evidence.targets
     unit = np.log(targets.scale)
     v_unit = unit - np.log(evidence.energy / basis.n_rows or 1.0)

@@ -33,7 +33,7 @@ MOST_BYTES = 1 << 28
 
 
 class Prepared(NamedTuple):
-    """All scans (n, V), and what chance gives to the first parent, once known.
+    """All scans (n, V), and the chance distribution of the first parent's gain, once known.
 
     That is by the bytes of the training scans' numbers, and by the number of scans of each class.
     """

@@ -28,7 +28,7 @@ from voxprior.algebra import blas_threads_for
 from voxprior.errors import InputError, InputTypeError
 
 WORD = 64
-# Differences from the first value of a voxel, relative to it, that are no more than rounding.
+# Differences from the first value of a voxel, relative to it, that count as rounding.
 ROUNDING = 1e-12
 # Features cut at a time, so that no temporary of the size of X is made.
 BLOCK = 1 << 14

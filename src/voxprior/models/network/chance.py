@@ -1,4 +1,4 @@
-r"""Is a parent better than chance: the largest gain among all voxels under permuted labels.
+r"""Whether a parent is better than chance: the largest gain of all voxels under permuted labels.
 
 With a million voxels some gain is large by chance (12 nats among 1.5 million noise voxels). Labels
 permuted within the configurations of the present parents keep every count but the link with further

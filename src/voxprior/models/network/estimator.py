@@ -36,7 +36,7 @@ COUNT = Interval(Integral, 0, None, closed="left")
 FRACTION = Interval(Real, 0, 1, closed="neither")
 # Prior of having found something, where the network passed its test, and where it failed.
 GATE = ((2.0, 1.0), (1.0, 3.0))
-# What takes less time than a network with doubt.
+# Alternatives that take less time than a network with doubt.
 LESS = f"{option('doubt', None)} or the model sharing"
 
 

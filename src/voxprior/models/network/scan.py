@@ -67,9 +67,9 @@ SHARED = 12
 STRIP = 1024
 # Voxels that a thread takes at a time.
 CHUNK = 1 << 14
-# What a voxel costs in multiply-adds, by the clock: threads pay from about 2^15 voxels.
+# Measured cost of a voxel in multiply-adds: threads pay from about 2^15 voxels.
 VOXEL_WORK = 64
-# So many voxels of a strip, or fewer, are finished one at a time.
+# This many voxels of a strip, or fewer, are finished one at a time.
 FEW = STRIP // 10
 
 
@@ -86,7 +86,7 @@ class LookUps(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One table, its cells with the place of their counts, and how far apart good and usual are."""
+    """One table, its cells with the place of their counts, and how far the best beats the usual."""
 
     table: np.ndarray
     cells: list[int]

@@ -1,4 +1,4 @@
-r"""Is the network an artefact: model and edge frequencies over resampled data, dominance.
+r"""Whether the network is an artefact: model and edge frequencies over resampled data, dominance.
 
 * Frequencies over resampled data sets D_i (4), (5), of parent sets and of single edges::
 
@@ -169,7 +169,7 @@ def leave_one_out_paths(
     for _ in range(limit):
         groups = sorted(level.items(), key=lambda group: -len(group[1]))
         level = {}
-        # What most folds choose is what others, with nearly the same parents, may choose.
+        # Folds with nearly the same parents may choose what most folds choose.
         for some in (groups[:1], groups[1:]):
             chosen = next_parents(words, y, n_classes, some, alpha, promising)
             new = {v for picks in chosen for v in picks.tolist() if v >= 0}

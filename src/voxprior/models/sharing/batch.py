@@ -12,7 +12,7 @@ With two classes u_0 = −q u_1, q = N_1 / N_0, and u_1 alone is made:
 
 The steps of `voxprior.models.sharing.naive_bayes` are then taken for several labellings side by
 side: moderated, median or mean variances of all classes together, means drawn to those of the
-neighbours, of all features or of nobody, and by ρ toward zero. With one variance per feature a
+neighbours, of all features or of none, and by ρ toward zero. With one variance per feature a
 scan's log-probabilities are linear in it, up to what all classes share; with x and θ̂ relative to x̄,
 and 0 for class 0:
 
@@ -143,7 +143,7 @@ class ManySharers(NamedTuple):
 
 
 class Train(NamedTuple):
-    """What the training scans have whatever their labels."""
+    """What does not depend on the labels of the training scans."""
 
     mean: np.ndarray  # (J,) x̄
     x: np.ndarray  # (J, k), relative to it

@@ -76,7 +76,7 @@ class Overall(NamedTuple):
 
 
 def overall(mean: np.ndarray, circle: Members) -> Overall:
-    """What groups have of the mean of all training scans, whatever the labels."""
+    """The part of the group means that comes from all training scans, whatever the labels."""
     everywhere = Overall(mean, np.zeros_like(mean), np.zeros_like(mean))
     _differences(circle, *everywhere)
     return everywhere

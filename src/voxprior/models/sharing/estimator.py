@@ -44,7 +44,7 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
     """Gaussian naive Bayes that shares means and variances between features.
 
     With two examples per class a sample variance is nearly worthless and a sample mean is mostly
-    noise; what rescues them is that neighbouring voxels have mean time courses alike, and that
+    noise; what rescues them is that neighbouring voxels have similar mean time courses, and that
     all voxels have much the same noise. Class c and feature j = (voxel v, time t) have
 
         X_ij | c ~ N(θ_j, σ_j²),   θ_j ~ N(μ_j, τ_j²)
@@ -61,8 +61,8 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
     means : {"neighbors", "metric", "correlated", "all", "none"} or sparse matrix of shape (V, V)
         The group whose mean courses a voxel is shrunk toward: its spatial neighbours; these,
         weighted by a metric learned from the training scans; the voxels that correlate most with
-        it there, wherever they are; all features; nobody; or the members of its row in a matrix of
-        non-negative weights (the diagonal is ignored).
+        it there, wherever they are; all features; no others; or the members of its row in a matrix
+        of non-negative weights (the diagonal is ignored).
     mean_map : {"identity", "auto", "scale", "affine"}
         How a member's mean course predicts the voxel's: as it is, scaled (β through the origin,
         as published), or with an intercept. ``auto`` is ``scale`` with T >= 2 time points and
@@ -73,8 +73,8 @@ class FeatureSharingNB(FromStatistics, ManyLabellings):
         their mean. Far from zero it does nothing. ``auto`` does it where there are no neighbours to
         share with, where scans were centred, and where there is one example per class.
     variances : {"moderated", "median", "mean", "neighbors", "none"}
-        Each feature's own, drawn toward a common one as far as the data say; one for all features,
-        their median (as published) or mean; the mean of the neighbours'; or each its own.
+        Each feature's own, drawn toward a common one as far as the data suggest; one for all
+        features, their median (as published) or mean; the mean of the neighbours'; or each its own.
     variance_scope : {"shared", "class"}
         Estimate variances from all classes' residuals, or class by class as published. With
         ``shared`` and ``median`` or ``mean`` the decision is the nearest (shared) class mean.

@@ -7,7 +7,7 @@
                  calibrated probabilities
 
 Trials must come with each run's own drift and mean removed (linear detrending, then centring on the
-mean over the run), whatever the classifier: no classifier survives without it.
+mean over the run), whatever the classifier: without it every classifier fails.
 """
 
 from __future__ import annotations
