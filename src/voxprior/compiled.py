@@ -1,8 +1,8 @@
 """Where compiled kernels are kept between runs: in a folder that nobody else can write.
 
 Numba reads what it finds in its cache as pickles, which can run any code. It looks in the folder
-that ``NUMBA_CACHE_DIR`` names, else beside the modules, else in the user's own cache. Beside the
-modules Python keeps its own compiled code: who can write there needs no pickle. Either of the other
+that ``NUMBA_CACHE_DIR`` names, else next to the modules, else in the user's own cache. Next to the
+modules Python keeps its compiled code: who can write there needs no pickle. Either of the other
 two is used only if it belongs to this user and nobody else can write it or replace it; otherwise
 kernels are compiled anew, into a folder that goes at the end of the process.
 """

@@ -22,12 +22,12 @@ __all__ = ["OWN", "content_of", "file_digest", "versions"]
 # The folder of this package.
 OWN = Path(__file__).parent
 
-# Libraries that read images and tables; told by their records, so that none need be imported.
+# Libraries that read images and tables; versions come from their records, without an import.
 READERS = ("nibabel", "nilearn", "pandas")
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computes; that of voxprior goes with a digest of its own source.
+    """Versions of what computes; that of voxprior comes with a digest of its source.
 
     >>> sorted(versions())[-4:]
     ['python', 'scikit-learn', 'scipy', 'voxprior']
@@ -92,7 +92,7 @@ def content_of(value: Any) -> Any:
     Parameters
     ----------
     value : anything
-        A path, or a text that names a file, becomes the digest of the file beside its name; plain
+        A path, or a text that names a file, becomes the digest of the file, with its name; plain
         values are themselves, lists and dictionaries are taken item by item, and all else
         (images, tables, arrays) becomes a digest of the object.
 
@@ -114,5 +114,5 @@ def content_of(value: Any) -> Any:
 
     try:
         return f"{type(value).__name__} {joblib.hash(value)}"
-    except Exception:  # what cannot be pickled fails in its own way, and is like nothing else
+    except Exception:  # pickling fails in many ways; such a value equals no other
         return f"{type(value).__name__} {uuid4().hex}"

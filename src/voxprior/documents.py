@@ -1,7 +1,7 @@
 """JSON and TOML that people and other programs write, read within bounds and without a guess.
 
 A file is refused, in one line, where it is not a regular file of bounded size, is not UTF-8, is
-nested too deep, or says the same key twice with different values: parsers take the last one.
+nested too deep, or has the same key twice with different values: parsers take the last one.
 """
 
 from __future__ import annotations

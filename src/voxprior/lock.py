@@ -41,9 +41,9 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 @contextmanager
 def exclusive(path: Path, output: Path) -> Iterator[None]:
-    """Hold the lock file `path` while an output is written, or say who holds it.
+    """Hold the lock file `path` while an output is written, or report who holds it.
 
-    Where the file system has no locks, this is said, and the work goes on.
+    Where the file system has no locks, there is a warning, and the work goes on.
     """
     refuse_inputs([path])
     file = _open_locked(path, output)
@@ -99,7 +99,7 @@ def _this_process() -> dict[str, str | int]:
 
 
 def _holder(file: int) -> str:
-    """Say which process holds a lock, as far as it has written that."""
+    """Name the process that holds a lock, as far as it has written that."""
     try:
         found = json.loads(os.read(file, 1000))
         return f"process {found['process']} on {found['host']}, since {found['started']}"

@@ -1,4 +1,4 @@
-"""What objects show of themselves in a notebook."""
+"""How objects are shown in a notebook."""
 
 from collections.abc import Mapping
 from html import escape

@@ -1,15 +1,15 @@
-"""The source of the code that takes part in a result: mended code is known to be other code.
+"""The source of the code that takes part in a result: a change of code is noticed.
 
 The classes and functions that objects are made of (nested ones, parameters and bases too) are those
 that pickling them would name. Of each, and of all modules that its module imports,
 
-* what is outside installed packages counts by the text of its file: a script, a module beside it,
+* what is outside installed packages counts by the text of its file: a script, a module next to it,
   a package under development;
 * what is installed counts by its version and the file of its module; voxprior and Python are in
   `voxprior.content.versions`.
 
 Where there is no such text (lambdas, functions inside functions, classes of a notebook, compiled
-ones), or the file was edited after it was loaded, nothing is known of the code that will run.
+ones), or the file was edited after it was loaded, the code that will run is unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LIBRARY = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdli
 
 
 class UnreadableCodeError(Exception):
-    """The source of code that takes part cannot be read; the text says of which, and why."""
+    """The source of code that takes part cannot be read; the text names it, and the reason."""
 
 
 def code_digest(*objects: Any) -> str:
@@ -89,7 +89,7 @@ def _named_by(objects: Iterable[Any]) -> list[Any]:
     names = _Names()
     try:
         names.dump(objects)
-    except Exception as error:  # every class can fail in its own way to be pickled
+    except Exception as error:  # pickling can fail in a different way for every class
         last = [*names.met.values()][-1]
         raise UnreadableCodeError(f"{last.__module__}.{last.__qualname__} has no name") from error
     met: dict[int, Any] = {}
@@ -128,11 +128,11 @@ def _is_installed(name: str, path: Path | None) -> bool:
     )
 
 
-# --- what it says -----------------------------------------------------------------------------
+# --- its content ------------------------------------------------------------------------------
 
 
 def _checked(one: Any, path: Path | None) -> Path:
-    """File of a class or function, if it has a text that says what was loaded."""
+    """File of a class or function, if it has a text that shows what was loaded."""
     told = f"{one.__module__}.{one.__qualname__}"
     if path is None or path.suffix != ".py" or not path.is_file():
         raise UnreadableCodeError(f"{told} has no source file")

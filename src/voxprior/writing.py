@@ -3,14 +3,14 @@
 Whatever voxprior leaves on disk goes through `written_whole` (a file) or `private_folder` (a run
 that is not finished), under four rules:
 
-* An input is never an output. `reading` knows the files that a command was given; what would
+* An input is never an output. `reading` holds the files that a command was given; what would
   replace one of them is refused. Files are compared by device and inode, so a link to an input is
   an input too.
-* A file is written in a new folder beside its place, which nobody else can enter and whose name
-  nobody can foretell, and is moved when it is whole.
+* A file is written in a new folder next to its place and moved when it is whole. Nobody else can
+  enter that folder or predict its name.
 * A link in the place of a file is refused. A FIFO, a device and whatever else is not a file, such
   as ``/dev/stdout``, is written to as it is.
-* Unfinished work has a name that others can foretell, because the same command must find it again.
+* Unfinished work has a name that others can predict, because the same command must find it again.
   It is taken over only if it belongs to this user and others cannot write to it.
 """
 

@@ -1,4 +1,4 @@
-"""Several models on the same folds: one row per model, and what the best is worth.
+"""Several models on the same folds: one row per model, and the score of the best.
 
 Every model is compared with the best baseline, that with the lowest log-loss (absolute error), by a
 paired test over runs or subjects. The best of several was chosen by its score, which flatters it;
@@ -98,7 +98,7 @@ class Comparison:
 
     @property
     def caution(self) -> str:
-        """Say that the best was chosen by its score, and what that choice is worth."""
+        """Say that the best was chosen by its score, and how well such a choice scores."""
         return caution(self.best, self.rivals, self.nested)
 
     @property
@@ -158,10 +158,10 @@ class Comparison:
 
 
 def caution(best: str, results: Mapping[str, Result], nested: float | None = None) -> str:
-    """Say that the best of several was chosen by its score, and what that choice is worth.
+    """Say that the best of several was chosen by its score, and how well such a choice scores.
 
-    Best by `nested`, the score of choices made anew for every group; else groups are drawn out of
-    finished predictions, which takes off less than it should.
+    `nested`, the score of choices made anew for every group, is preferred. Without it, groups of
+    finished predictions are resampled, which corrects too little.
     """
     if len(results) < 2:
         return ""

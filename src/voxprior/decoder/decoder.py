@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 class Decoder(SecondSample):
     """Decode brain images with any scikit-learn classifier or regressor.
 
-    All that tests the decoder (`evaluate`, `permutation_test`, `learning_curve`, `compare`) reads
-    the same images, prepares the same estimator and makes one audit, so that every way to a number
-    gives the same one. `searchlight` and `region_test` say where in the brain labels can be read.
+    All tests of the decoder (`evaluate`, `permutation_test`, `learning_curve`, `compare`) read the
+    same images, prepare the same estimator and make one audit, so they all arrive at the same
+    numbers. `searchlight` and `region_test` show where in the brain labels can be decoded.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Decoder(SecondSample):
     memory : str or joblib.Memory, default=None
         Where to keep what was read from files.
     n_jobs : int, default=1
-        Workers of all that is tested.
+        Number of workers for all tests.
     verbose : int, default=0
         1 shows progress.
     random_state : int, default=0
@@ -99,7 +99,7 @@ class Decoder(SecondSample):
     class_spread_ : ClassSpread or None
         How far scans of a group spread along the class means, where scans are centred by group.
     training_ : TrainingSample or None
-        By what scans and people of the training sample are known again, see `evaluate_on`. None in
+        What identifies scans and people of the training sample, see `evaluate_on`. None in
         a decoder that was read from a file of version 0.2.
     trials_ : dict or None
         How runs were cut into samples, as keywords of `voxprior.images.load_runs`.
@@ -230,14 +230,14 @@ class Decoder(SecondSample):
         self, images, y=None, groups=None, covariates=None, *, models=None, allow=(), result=None,
         folder=None, **options
     ) -> LearningCurve:  # fmt: skip
-        """Score the decoder, and others beside it, at growing numbers of training scans per class.
+        """Score the decoder, and other models, at growing numbers of training scans per class.
 
         Parameters
         ----------
         images, y, groups, covariates, allow, folder
             As in `evaluate`.
         models : sequence of str, or dict of str to estimator, optional
-            Models beside this one.
+            Models to compare with this one.
         result : Result, optional
             What `evaluate` found with the same images: its audit is not made again.
         **options
@@ -274,7 +274,7 @@ class Decoder(SecondSample):
     ) -> CovariateComparison:
         """Decode the same folds from images, images without covariates, and covariates alone.
 
-        Parameters are those of `evaluate`; the images are believed only as far as they say more
+        Parameters are those of `evaluate`. The images count only as far as they predict better
         than the covariates alone.
         """
         known = self._experiment(images, y, groups, covariates, cv, allow, None)
@@ -411,7 +411,8 @@ class Decoder(SecondSample):
         *names : str
             Names in `maps_`; without any, all maps in which there is something to see.
         data : Dataset, optional
-            The scans: their names say whether the template is the anatomy, else it is their mean.
+            The scans. Where their names show that they are in the space of the template, it is
+            the anatomy; otherwise their mean is.
         """
         return maps_figure(self, names, data)
 
@@ -419,7 +420,7 @@ class Decoder(SecondSample):
         return decoder_html(self)
 
     def _repr_mimebundle_(self, **_) -> dict[str, str]:
-        """Notebooks ask for this one first, and scikit-learn's shows parameters alone."""
+        """Notebooks call this one first; scikit-learn's version shows only the parameters."""
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     # ------------------------------------------------------------------ kept and read again

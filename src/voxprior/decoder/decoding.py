@@ -218,7 +218,7 @@ def decode(
     permutations, test : int and str
         Relabellings, 0 for none, and the way of `voxprior.validation.permutation_test`.
     curve : bool
-        Whether to make a learning curve, which tells whether more scans would help.
+        Whether to make a learning curve, which shows whether more scans would help.
     stock : bool, optional
         Whether to test stock decoders on the same folds, see `voxprior.decoder.stock`; by default
         where that takes no more than minutes.
@@ -227,7 +227,7 @@ def decode(
     beside : callable, optional
         Makes further tables for the report from the Result.
     clock : Clock, optional
-        That has timed what came before.
+        The clock that timed the steps before.
     positive, prevalence : str and float, optional
         Class of interest of two, and its share where the decoder is to be used.
     atlas, atlas_labels : Atlas, or path or image, and path, optional
@@ -285,7 +285,7 @@ def decode(
 
 
 def check_asked(data: Dataset, curve: bool, positive: Any, prevalence: float | None) -> None:
-    """Refuse what such labels cannot be asked for."""
+    """Refuse requests that do not fit such labels."""
     check_interest(data.y, positive, prevalence)
     if curve and kind_of(data.y) == "regressor":
         raise InputError(

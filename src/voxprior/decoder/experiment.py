@@ -35,7 +35,7 @@ from voxprior.validation.covariates import CovariateComparison
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that decides a number beside the model.
+    """All that decides a result, apart from the model.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class Experiment:
 
 @contextmanager
 def each_told_once(told: set[str]) -> Iterator[None]:
-    """Pass on warnings that are not among those told: audits of several models find the same."""
+    """Pass on warnings not yet reported: audits of several models find the same."""
     caught: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -170,7 +170,7 @@ def each_told_once(told: set[str]) -> Iterator[None]:
 
 
 def split_of(cv: Any, data: Dataset, random_state: Any) -> Any:
-    """Splitter that a name asks for, or what was given; that scans are of one run is told."""
+    """Splitter for a name, or the one that was given; warns if all scans are from one run."""
     if data.trials is not None and data.groups is None:
         one_run = "All scans are of one run: training and test scans share its drift and noise"
         if cv == "groups":

@@ -1,4 +1,4 @@
-"""What a decoding says of itself: what was decoded, by what, from which scans, and the choices."""
+"""How a decoding describes itself: what was decoded, by what, from which scans, and the choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from voxprior.validation.audit.variables import tested_columns
 
 
 def choices(data: Dataset, cv: Any, result: Result) -> list[str]:
-    """Say what nobody has asked for, and why it was done: the split, and how scans were read."""
+    """List automatic choices with their reasons: the split, and how scans were read."""
     found = []
     if cv is None:
         grouped = data.groups is not None

@@ -100,7 +100,7 @@ class LocalMaps(ImageReader):
         return Places(radius, units, atlas)
 
     def locate(self, data: Dataset, places: Places, **options: Any) -> Located | None:
-        """Find what neighbourhoods of a radius, or regions of an atlas, or both, tell; if any."""
+        """Test neighbourhoods of a radius, regions of an atlas, or both, where asked for."""
         light = regions = None
         if places.radius is not None:
             reach: dict[str, Any] = {"radius": places.radius, "units": places.units}
@@ -124,7 +124,7 @@ class LocalMaps(ImageReader):
 
 
 class Places(NamedTuple):
-    """What is to be decoded beside single voxels: neighbourhoods of a radius, regions, or both."""
+    """What to decode besides single voxels: neighbourhoods of a radius, regions, or both."""
 
     radius: float | None
     units: str
@@ -140,7 +140,7 @@ class Located:
     regions: RegionTest | None = None
 
     def headlines(self) -> list[str]:
-        """Say what came out of each, and what would have been claimed where it is significant."""
+        """Report the outcome of each, and what a small p would claim."""
         told, says = [], "What a small p says:"
         if self.light is not None:
             told.append(f"{light_headline(self.light)} {says} {self.light.hypothesis}")

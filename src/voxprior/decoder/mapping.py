@@ -59,7 +59,7 @@ class Mapped:
     title : str
         Heading of the page.
     located : Located or None
-        What neighbourhoods or regions say beside it.
+        Results of neighbourhoods or regions.
     atlas : Atlas or None
         Names of places.
     """

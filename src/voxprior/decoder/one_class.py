@@ -7,12 +7,12 @@ means u_c of training, scans of one class by their noise alone:
     S_ic = x_i·u_c,    V = Σ_i |s_i - s̄|² / (n_g - 1)                                       (1)
 
 V of a new group is compared with F, the same of the training groups, each scored by the class means
-of the others. A group of several classes has V near F; it is told as one of a single class where
+of the others. A group of several classes has V near F; it is reported as having one class where
 
     V < min(.4, q) F,    q the 5 % quantile of χ²/ν,  ν = (n_g - 1)(C - 1)                  (2)
 
-so that few scans are not judged by luck. If noise is all there is, V is near F too, and nothing is
-told. On finger movements at 7 T, five fingers a run, benchmarks/preparation.md counts how often.
+so that few scans are not judged by luck. If there is only noise, V is near F too, and nothing is
+reported. benchmarks/preparation.md counts how often, on movements of five fingers a run at 7 T.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-# Share of the usual spread, and chance of a group of several classes, below which (2) tells.
+# Share of the usual spread, and chance of a group of several classes, below which (2) warns.
 LEAST_SPREAD, CHANCE = 0.4, 0.05
 
 
@@ -41,7 +41,7 @@ class ClassSpread(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, y: Any, groups: Any) -> ClassSpread | None:
-        """Learn from training scans (n, p) that were centred by group; None where nothing is told.
+        """Learn from training scans (n, p) that were centred by group; None if that is impossible.
 
         Examples
         --------

@@ -25,8 +25,8 @@ def with_prior_from(decoder: Decoder, others: Mapping[str, Dataset], **options: 
     Parameters
     ----------
     decoder : Decoder
-        Its model becomes the base, reference and fall-back of the one with a prior; where it has
-        none, the default of `voxprior.transfer.TransferPrior` is.
+        Its model becomes the base, reference and fall-back of the one with a prior; without a
+        model, the default of `voxprior.transfer.TransferPrior` is used.
     others : dict of str to Dataset
         Labelled scans of other subjects, by name; `Decoder.read` reads them.
     **options
@@ -44,7 +44,7 @@ def curve_decoders(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Decoders of a learning curve by name, and its options: with a prior, also without it.
 
-    Without others is the base, which the default decoder stands for where there is none. Both can
+    The one without others is the base, or the default decoder where there is no base. Both can
     be fitted to one scan per class if the base is the default decoder.
     """
     if not isinstance(estimator, TransferClassifier):

@@ -48,15 +48,15 @@ from voxprior.validation.run import run_tasks
 if TYPE_CHECKING:
     from voxprior.decoder.decoder import Decoder
 
-# Seconds that trial fits may take in all, and those below which a clock says little of growth.
+# Seconds that trial fits may take in all; below the second number times do not show growth.
 TRIALS, SHORT = 5.0, 0.02
 # Scans per class of the first trial fit.
 FIRST = 4
 # Relabellings of two trial tests, whose difference is the time of each.
 FEW_LABELS = (2, 12)
-# Copies of the scans that a fit may hold beside them, and the seconds that a report takes.
+# Copies of the scans that a fit may hold in addition to them, and the seconds that a report takes.
 COPIES, REPORT = 3, 4.0
-# Bytes of what a report and libraries take beside the scans.
+# Bytes that a report and libraries take in addition to the scans.
 BESIDE = 1e8
 # A learning curve, as `voxprior.validation.learning_curve` draws it by default.
 CURVE: dict[str, Any] = {"n_repeats": 10, "pool": 0.5, "draw": "sample", "random_state": 0}
@@ -269,7 +269,7 @@ def _trial(
             (done,) = run_tasks(fit_fold, [fold], shared, n_jobs=1).values
         except MemoryError:
             raise
-        except Exception:  # each model says in its own way what it lacks
+        except Exception:  # each model raises a different error when something is missing
             return None
     return done.fit_seconds + done.predict_seconds
 
@@ -304,7 +304,7 @@ def _curve_seconds(decoder: Decoder, known: Experiment, growth: Growth) -> dict[
 def _exchange_seconds(
     how: Exchange, scans: tuple, folds: list, growth: Growth, testing: float
 ) -> dict[str, float]:
-    """Seconds of a permutation test; nothing is said where a part of the scans has no such test."""
+    """Seconds of a permutation test; empty where a part of the scans has no such test."""
     if how.test == "refit":
         return {"permutation test, if it does not stop early": how.n * testing}
     model, X, y, groups = scans
@@ -330,7 +330,7 @@ def _exchange_seconds(
 
 
 def _memory(X: Any, n_workers: int) -> int:
-    """Most that this process has had, and copies of the scans for every fit at a time."""
+    """Peak memory of this process, and copies of the scans for every fit at a time."""
     unit = 1 if sys.platform == "darwin" else 1024
     so_far = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     size = int(np.prod(X.shape)) * np.dtype(X.dtype).itemsize

@@ -1,4 +1,4 @@
-"""What a fitted decoder says of new images: predictions, and how unlike training they are."""
+"""A fitted decoder on new images: predictions, and how unlike training they are."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Predicting(LocalMaps):
         return new_rows(self.masker_, self.covariates_, *given)
 
     def _rows_to_predict(self, images, groups, covariates) -> NewRows:
-        """Rows of new images, with a warning of what the model can say little of."""
+        """Rows of new images, with a warning where predictions mean little."""
         rows = self._rows(images, groups, covariates)
         warn_of_alike(self.estimator_, rows, self.class_spread_)
         self._warn_of_unlike(rows)
@@ -156,7 +156,7 @@ class Predicting(LocalMaps):
 
 
 def beyond(training: TrainingSample, unlike: np.ndarray, names: Any = ()) -> str:
-    """Say which scans lie beyond the farthest training scan."""
+    """Report which scans lie beyond the farthest training scan."""
     far = np.flatnonzero(unlike > BEYOND)
     worst = far[np.argsort(-unlike[far], kind="stable")]
     told = listed([str(names[i]) if len(names) else f"number {i + 1}" for i in worst])

@@ -108,7 +108,7 @@ def image_space(path: Any, state: dict[str, Any]) -> ImageSpace:
 
 
 def same_setting(setting: Any, used: Any) -> bool:
-    """Whether two settings are one; images and meshes are not compared value by value."""
+    """Whether two settings are equal; images and meshes are not compared value by value."""
     if isinstance(setting, str | PurePath) and isinstance(used, str | PurePath):
         return str(setting) == str(used) or _is_one_file(setting, used)
     if isinstance(setting, bool | int | float):

@@ -24,13 +24,13 @@ from voxprior.images import Dataset
 from voxprior.simulate import Scene, Simulated
 from voxprior.validation.run import run_tasks
 
-# Scans of each class that test.
+# Number of test scans per class.
 N_TEST = 50
 LEVEL = 0.95
 # Log-loss counts probabilities below this as this.
 SMALLEST = 1e-6
-# What an error costs, [action, true class]: missing the second class is dear. And what leaving a
-# scan undecided costs.
+# Cost of an error, [action, true class]: missing the second class is expensive. And the cost of
+# leaving a scan undecided.
 COSTS, UNDECIDED = np.array([[0.0, 5.0], [1.0, 0.0]]), 0.5
 STOCK: dict[str, Callable[[int], Any]] = {
     "logistic": lambda size: tuned_logistic(min(3, size)),
@@ -38,7 +38,7 @@ STOCK: dict[str, Callable[[int], Any]] = {
     "centroid": lambda size: NearestCentroid(),
 }
 DEFAULT = registry.default_model()
-# Conditions of real scans to tell apart: one pair is easy, the other is not.
+# Pairs of conditions of real scans: one pair is easy to distinguish, the other is hard.
 PAIRS = (("face", "house"), ("bottle", "shoe"))
 
 
@@ -162,7 +162,7 @@ class Verdict(NamedTuple):
 
     @property
     def word(self) -> str:
-        """Whether it is ahead, behind, or neither is shown to be better."""
+        """Whether it is better, worse, or the difference is inconclusive."""
         return "ahead" if self.low > 0 else "behind" if self.high < 0 else "not ahead"
 
 

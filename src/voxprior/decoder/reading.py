@@ -54,7 +54,7 @@ def _load(images: Any, given: dict[str, Any]) -> Dataset:
 
 
 def _refuse_beside_trials(images: Any, y: Any, covariates: Any) -> None:
-    """Refuse what trials that are cut from runs cannot have beside their events."""
+    """Refuse arguments that have no effect where events cut runs into trials."""
     given = {"images": isinstance(images, Dataset), "y": y is not None}
     given |= {"covariates": covariates is not None}
     what = next((name for name, there in given.items() if there), None)
@@ -80,7 +80,7 @@ class ImageReader(BaseEstimator):
     def read(
         self, images, y=None, groups=None, covariates=None, *, events=None, **trials
     ) -> Dataset:
-        """Read images with this decoder's settings; a Dataset gets what is given beside it.
+        """Read images with this decoder's settings; a Dataset gets y, groups, covariates.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """Rows of new images for a fitted decoder: read, prepared and with covariates as in training.
 
 Where maps are centred by group, the mean of a group must hold no class: a new group of one class
-only loses its class with its mean. `voxprior.decoder.one_class` sees that in the scans, whatever
-the model; and the probabilities p_i of the scans of such a group hardly differ. What they tell
+only loses its class with its mean. `voxprior.decoder.one_class` detects that in the scans, whatever
+the model; and the probabilities p_i of the scans of such a group hardly differ. Their information
 about which scan is of which class is
 
     I = H(mean_i p_i) - mean_i H(p_i),    H(p) = -Σ_c p_c log p_c,    at most log C,        (1)
@@ -80,7 +80,7 @@ def new_rows(
 
 
 def told_apart(P: np.ndarray) -> float:
-    """Share of log C that probabilities (n, C) tell about which scan is of which class, by (1).
+    """Information of probabilities (n, C) on which scan has which class, as a share of log C (1).
 
     >>> import numpy as np
     >>> told_apart(np.array([[0.5, 0.5], [0.5, 0.5]])), told_apart(np.eye(2))
@@ -91,7 +91,7 @@ def told_apart(P: np.ndarray) -> float:
 
 
 def warn_of_alike(estimator: Any, rows: NewRows, known: ClassSpread | None = None) -> None:
-    """Warn of centred groups that spread as one class does, or that (1) hardly tells apart."""
+    """Warn of centred groups that spread like one class, or whose information (1) is low."""
     if rows.groups is None or not hasattr(estimator, "predict_proba"):
         return
     codes, names = pd.factorize(np.asarray(rows.groups, dtype=object))

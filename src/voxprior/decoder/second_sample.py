@@ -70,7 +70,7 @@ class SecondSample(Predicting):
         Parameters
         ----------
         images, y, groups, covariates
-            As in `evaluate_on`. Nothing is said of intervals or the training sample here.
+            As in `evaluate_on`. Intervals and the training sample are not reported here.
         """
         scorer = _scorer(self.scoring, hasattr(self, "classes_"))
         data = self.second_sample(images, y, groups, covariates)
@@ -168,7 +168,7 @@ def _shared_people(decoder: Decoder, training: TrainingSample, data: Dataset) ->
 
 
 def _check_labels(decoder: Decoder, data: Dataset) -> None:
-    """Refuse labels that the model does not know, and a sample that cannot be scored."""
+    """Refuse labels that the model has not learned, and a sample that cannot be scored."""
     classes = getattr(decoder, "classes_", None)
     if classes is None:
         if np.asarray(data.y).dtype.kind not in "iuf":

@@ -1,7 +1,7 @@
-"""Does every model give the digits here that it gave where it was tested?
+"""Does every model give the same numbers here as where it was tested?
 
-A small study of waves, without a random number, is learned by every family; what each predicts is
-held against ``selftest.json``, which ``python -m voxprior.decoder.selftest`` writes anew where a
+Every family learns a small study of waves, made without random numbers. Its predictions are
+compared with ``selftest.json``, which ``python -m voxprior.decoder.selftest`` writes anew where a
 model has changed on purpose.
 """
 
@@ -29,7 +29,7 @@ TOLERANCE = 2e-3
 
 
 class Outcome(NamedTuple):
-    """How far a model is from what it should say, in how many seconds; why it failed, if it did."""
+    """How far a model is from the expected numbers, its seconds, and why it failed, if it did."""
 
     difference: float
     seconds: float
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
     @property
     def well(self) -> bool:
-        """Whether the model says what it should."""
+        """Whether the model gives the expected numbers."""
         return not self.failure and self.difference <= TOLERANCE
 
 
@@ -53,7 +53,7 @@ def study() -> tuple[np.ndarray, np.ndarray, VoxelSpace]:
 
 
 def answers(model: registry.Model) -> np.ndarray:
-    """Fit a model to the first scans and return what it says of the others."""
+    """Fit a model to the first scans and return its predictions for the others."""
     X, target, space = study()
     classifies = model.kind == "classifier"
     y = np.where(target > 0, "b", "a") if classifies else target

@@ -22,7 +22,7 @@ LEAST_FACTOR = 1.05
 
 
 class Compared(NamedTuple):
-    """One thing in the training sample and in a second one, in words, and whether it differs."""
+    """One property of the training sample and of a second one, in words, and whether it differs."""
 
     what: str
     training: str
@@ -63,7 +63,7 @@ def compare_samples(
 
 
 def shifts(compared: list[Compared]) -> list[str]:
-    """Say what differs more than chance does, with its numbers."""
+    """Report what differs more than chance explains, with its numbers."""
     tested = [one for one in compared if not np.isnan(one.p)]
     return [
         f"{one.what} {one.here} here, {one.training} in training (p = {one.p:.2g})."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def decoder_html(decoder: Decoder) -> str:
-    """Say what is decoded by what; once it is fitted, from which scans, and its decisions."""
+    """Describe target and model; once it is fitted, also the scans and its decisions."""
     fitted = hasattr(decoder, "estimator_")
     facts: dict[str, Any] = {"model": name_of(decoder.estimator), "fitted": "yes"}
     if not fitted:

@@ -8,7 +8,7 @@ memory. Where even that would take minutes they are left out unless they are ask
 As none of them notices a rotation, all n scans of a fold, prepared by those that train, are turned
 once for all decoders: with Z Zᵀ = Q Λ Qᵀ the rows of Q Λ^(1/2) have the lengths and angles of the
 rows of Z, and n values each in place of V. The probabilities of a nearest centroid alone would
-change, as they weigh voxel by voxel; they follow another rule than its answers, and are not told.
+change, as they weigh voxel by voxel; they follow another rule than its answers, and are left out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from voxprior.validation.scores import score_name
 KEPT = 0.9999
 PENALTIES = (1e-6, 1e-4, 1e-2, 1.0)
 INNER_FOLDS = 3
-# What is taken for the work of a core in a second, and the seconds that nobody need ask for.
+# Assumed work of a core per second, and the seconds up to which they run without being asked for.
 OPERATIONS, MOST_SECONDS = 1e10, 120.0
 VOXELS_AT_ONCE = 20_000
 # Scores of answers without their probabilities.
@@ -148,7 +148,7 @@ def stock_decoders(kind: str) -> dict[str, Any]:
 def seconds_of(settings: Mapping[str, Any]) -> float:
     """About how long stock decoders take on a run with such settings, on one core.
 
-    It hangs on sizes alone, so that the same run always decides alike.
+    It depends only on sizes, so that the same run always decides alike.
 
     >>> round(seconds_of({"n_samples": 500, "n_features": 40_000, "n_folds": 10}))
     21
@@ -163,7 +163,7 @@ def seconds_of(settings: Mapping[str, Any]) -> float:
 class StockTest(NamedTuple):
     """Results of stock decoders on the folds of another, by what the report calls them.
 
-    `failures` says why some could not be fitted, `left_out` why none was tested.
+    `failures` gives the reasons why some could not be fitted, `left_out` why none was tested.
     """
 
     results: dict[str, Result]
@@ -232,7 +232,7 @@ def _tested(known: Experiment, result: Result) -> StockTest:
 
 
 def _answers(result: Result) -> Result:
-    """Leave the probabilities of a result out, and the scores that are of them."""
+    """Leave out the probabilities of a result, and the scores based on them."""
     scored = [name for name in result.scores if name not in result.score_names or name in ANSWERS]
     said = [name for name in result.predictions if not str(name).startswith("p_")]
     return replace(result, scores=result.scores[scored], predictions=result.predictions[said])

@@ -1,4 +1,4 @@
-"""What a model keeps of its training sample in order to know scans and people again.
+"""What a model keeps of its training sample in order to recognise scans and people.
 
 A model file holds no name, and no scan for this. It holds the mean m of the training scans, how far
 the farthest of them lies from the mean of the others, and digests. A new scan x is
@@ -49,7 +49,7 @@ __all__ = ["Seen", "TrainingSample", "group_counts", "people_of"]
 
 N_SUMS, STEP = 12, 0.01  # K and h of (2)
 SLOW = 10_000  # rounds of the digest of an identifier
-# Farther than the farthest: what differs by rounding alone is not.
+# Tolerance: a difference from rounding alone does not count as farther.
 BEYOND = 1 + 1e-6
 
 
@@ -168,7 +168,7 @@ def _identifiers(people: NDArray, mean: NDArray) -> NDArray[np.int64]:
 
 
 def _in_order(digests: NDArray) -> NDArray:
-    """Digests sorted, so that they say nothing of the order of scans or people."""
+    """Sorted digests, which do not reveal the order of scans or people."""
     return digests[np.lexsort(digests.T)]
 
 

@@ -48,7 +48,7 @@ VOXELS_AT_ONCE = 2**18
 SAMPLED = 2**13
 # Left side over right side of (1), as deviations; spread that rounding of double precision has.
 LOST, ROUNDING = 0.1, 1e-14
-# Volume of a voxel of sides 1, below which its axes lie in a plane as far as numbers can tell.
+# Volume of a voxel of sides 1, below which its axes lie in a plane up to rounding.
 FLAT = 1e-6
 
 
@@ -95,7 +95,7 @@ class Declared(NamedTuple):
 
     @property
     def trailing(self) -> str:
-        """What to say where more follows than may."""
+        """The error message where more follows than may."""
         size = " x ".join(str(n) for n in self.shape)
         return f"trailing data: by the header, {size} voxels, the file ends at byte {self.end}"
 
@@ -108,7 +108,7 @@ def damaged(name: str, why: Any) -> OSError:
 
 
 def is_gzipped(file: str) -> bool:
-    """Tell by the name, as nibabel does."""
+    """Decide by the file name, as nibabel does."""
     return file.lower().endswith((".gz", ".mgz"))
 
 
@@ -183,7 +183,7 @@ def _image_class(path: str) -> Any:
 
 
 def _check_size(file: str | None, most: int) -> None:
-    """Refuse a file beside the voxels that is, or expands to, more than it can mean."""
+    """Refuse a companion file that is, or expands to, more than it can need."""
     if file is None or not os.path.exists(file):
         return
     with opened(file) as stream:
@@ -221,7 +221,7 @@ def check_numbers(shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
 
 
 def check_affine(affine: Any, name: str) -> None:
-    """Raise unless the affine tells each voxel a place of its own."""
+    """Raise unless the affine gives every voxel a different position."""
     affine = np.asarray(affine, dtype=float)
     if affine.shape != (4, 4) or not np.isfinite(affine).all():
         raise InputError(
@@ -297,7 +297,7 @@ def check_memory(n_values: int, name: str) -> None:
 
 
 def free_memory() -> int | None:
-    """Bytes that can be had without swapping; all memory where the system does not say, or None."""
+    """Bytes that can be had without swapping; else all memory, or None."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             found = dict(line.split(":", 1) for line in lines)
@@ -349,7 +349,7 @@ def _reaches_past(stream: Any, position: int) -> bool:
 
 def _scale_into(part: np.ndarray, stored: np.ndarray, slope: float, inter: float) -> np.ndarray:
     """Fill a part of the voxels; returns the exact values."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told of later
+    with np.errstate(over="ignore", invalid="ignore"):  # non-finite values are reported later
         if slope != 1 or inter != 0:
             stored = stored * np.float64(slope) + np.float64(inter)
         part[:] = stored

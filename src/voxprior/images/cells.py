@@ -1,8 +1,8 @@
 """Text of a table to columns of cells, and cells to numbers where nothing is lost.
 
 Every cell is text. A column becomes numbers as a whole or not at all, and names (of classes, runs,
-subjects) only where no two texts are one number: 01 and 1 stay two names. A column that is there
-twice must say the same twice. A cell ends with its line, so that a stray quotation mark swallows no
+subjects) only where no two texts are one number: 01 and 1 stay two names. A column that occurs
+twice must have the same cells. A cell ends with its line, so a stray quotation mark swallows no
 rows, unless all cells of the file are quoted; nothing starts a comment.
 """
 
@@ -233,7 +233,7 @@ def _missing(cells: pd.Series) -> np.ndarray:
 def _with_missing(
     values: np.ndarray, missing: np.ndarray, index: pd.Index, kind: str | None = None
 ) -> pd.Series:
-    """All cells of a column, of a type of pandas that knows missing ones where some are."""
+    """All cells of a column; where some are missing, of a pandas type that allows that."""
     if not missing.any():
         return pd.Series(values, index)
     found = pd.Series(np.nan if kind is None else pd.NA, index, dtype=kind or float)

@@ -1,8 +1,8 @@
 """Arrays of a packed study: files of numbers, each of which is checked whenever it is read.
 
 An array is a folder with a `zarr.json` and a file per chunk. The `zarr.json` must say what
-`voxprior pack` writes for an array of this shape: no codec, type or size is the file's own to
-choose. The numbers of a chunk are used after
+`voxprior pack` writes for an array of this shape: the file cannot choose codec, type
+or size. The numbers of a chunk are used after
 
     1. it is a regular file, not longer than its numbers can be
     2. its SHA-256 is the one that the description has for its place; in stores of version 0.2,
@@ -152,7 +152,7 @@ class StoredArray(NamedTuple):
         expected = self._described()
         if not isinstance(found, dict):
             raise damaged(self.folder, "it is not described")
-        if isinstance(found.get("codecs"), list):  # a byte has no order, which zarr may say or not
+        if isinstance(found.get("codecs"), list):  # a byte has no order; zarr may write that or not
             plain = [LITTLE if one == {"name": "bytes"} else one for one in found["codecs"]]
             found = found | {"codecs": plain}
         found = {"dimension_names": None, "storage_transformers": [], "attributes": {}} | found

@@ -48,7 +48,7 @@ WIDEST_MM = 200.0
 LONGEST_T_R = 3600.0
 # Volumes that scipy needs to pad a Butterworth filter of nilearn's order: of one frequency, of two.
 FEWEST_FILTERED = {1: 19, 2: 34}
-# Share of the Nyquist frequency below which its coefficients cannot be told from zero.
+# Share of the Nyquist frequency below which its coefficients are indistinguishable from zero.
 SLOWEST = 1e-3
 
 
@@ -96,7 +96,7 @@ class Cleaning:
             )
 
     def check_nyquist(self, t_r: float, name: str | None = None) -> None:
-        """Raise where a filter is outside what volumes every `t_r` seconds can hold."""
+        """Raise where a filter is impossible with a volume every `t_r` seconds."""
         fastest, where = 1 / (2 * t_r), f"{name}: " if name else ""
         for which in ("high_pass", "low_pass"):
             frequency = getattr(self, which)
@@ -133,7 +133,7 @@ def check_settings(
     resample: Any = False,
     **cleaning: Any,
 ) -> Cleaning:
-    """Refuse what cannot be, before anything is read; return how runs are cleaned.
+    """Refuse impossible settings before anything is read; return how runs are cleaned.
 
     Parameters
     ----------

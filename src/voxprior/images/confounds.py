@@ -33,7 +33,7 @@ class Confounds(NamedTuple):
 def read_confounds(
     image: Any, strategy: tuple[str, ...] = ("motion", "high_pass", "wm_csf"), **options: Any
 ) -> Confounds:
-    """Load the fMRIPrep confounds that lie beside an image.
+    """Load the fMRIPrep confounds from the folder of an image.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def read_confounds(
 
 
 def _tables_beside(image: Path) -> list[Path]:
-    """Tables that nilearn may find: those whose name says nothing that the image's does not."""
+    """Tables that nilearn may find: all parts of their name occur in the name of the image."""
     known = {*image.name.split("_")}
     tables = image.parent.glob("*desc-confounds_*.tsv")
     return [
@@ -95,14 +95,14 @@ def _tables_beside(image: Path) -> list[Path]:
 
 
 def _read(path: Any, wanted_for: str) -> pd.DataFrame:
-    """Columns of numbers, or of text where a cell is no number."""
+    """Columns of numbers, or of text where a cell is not a number."""
     cells = read_cells(path, f"confounds table (wanted for {wanted_for})")
     known = {column: (numbers(cells[column]), cells[column]) for column in cells}
     return pd.DataFrame({c: as_text(t) if n is None else n for c, (n, t) in known.items()})
 
 
 def _check_usable(table: pd.DataFrame, name: str) -> None:
-    """Refuse what no regression can take out, and say which column holds it."""
+    """Refuse values that no regression can remove, and name their column."""
     holes = [str(column) for column in table.columns if table[column].isna().any()]
     if holes:
         raise InputError(

@@ -63,11 +63,11 @@ class Dataset:
         What the reader found in the files that cannot be right, by the names of the audit, see
         `voxprior.validation.audit`.
     columns : DataFrame with n rows or None
-        All else that the table of labels says of each sample, for the audit.
+        The other columns of the table of labels, for the audit.
     looked : tuple of str
         Names of the checks of the audit that the reader has made.
     settings : dict or None
-        With what settings of its own a Decoder has read the images.
+        Settings with which a Decoder has read the images.
     decisions : tuple of str
         One sentence for each automatic choice of preparation, with the number that made it.
 
@@ -143,10 +143,10 @@ class Dataset:
         }
 
     def named_near(self, *folders: Any) -> Dataset:
-        """Return the dataset with files named without the folders that say whose machine it was.
+        """Return the dataset without folder names that reveal whose machine it was.
 
-        In names, and in all that is said of them, files are named from the first of these folders
-        in which all of them are, or from the folder that they share.
+        In names and in all messages, file names start at the first of these folders that contains
+        all of them, or else at the folder that they share.
         """
         near = [Path(folder).absolute() for folder in folders]
         shorter = relative_folders(self.names, near)
@@ -188,7 +188,7 @@ class Dataset:
         )
 
     def _repr_html_(self) -> str:
-        """Say how many samples there are, of what, in which voxels, and what is missing."""
+        """Summarise the samples: how many, of what, in which voxels, and what is missing."""
         facts: dict[str, Any] = {"samples": self.n_samples} | self._of_labels()
         if self.groups is not None:
             facts["groups"] = len(np.unique(self.groups))

@@ -1,7 +1,7 @@
 """Fitting an ImageSpace on training images: which voxels, and what is done to every image.
 
 The mask of a fit may shrink once more: what is NaN or infinite in some scan cannot be used. A mask
-that is given is not looked at beforehand, because no image should be read twice without need:
+that is given is not checked in advance, because no image should be read twice without need:
 `read_where_finite` reads with it, and only where that fails finds out what all scans have.
 """
 
@@ -133,7 +133,7 @@ def fit_image_space(
 
 
 def _check_cleaning(cleaning: Cleaning, runs: bool, sources: list[Source]) -> None:
-    """Hold filters against the time between volumes of each header, before data are read."""
+    """Check filters against the time between volumes in each header, before data are read."""
     if cleaning.needed and not runs:
         raise InputError(
             f"{option('detrend')}, {option('high_pass')} and {option('low_pass')} need 4-D runs, "
@@ -148,7 +148,7 @@ def _check_cleaning(cleaning: Cleaning, runs: bool, sources: list[Source]) -> No
 
 
 def _all_runs(sources: list[Source]) -> bool:
-    """Tell runs (4-D) from maps (3-D); a mixture is refused."""
+    """Distinguish runs (4-D) from maps (3-D); a mixture is refused."""
     counts = [n_volumes(source.load()) for source in sources]
     runs = [source for source, n in zip(sources, counts) if n > 1]
     if runs and len(runs) < len(sources):

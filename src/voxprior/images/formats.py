@@ -1,4 +1,4 @@
-"""What a file is that was given as a table and is none, by its content, whatever its name."""
+"""Identify, by its content, a file that was given as a table but is not one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FORMATS: tuple[tuple[bytes, str, str], ...] = (
 
 
 def format_of(content: bytes) -> tuple[str, str] | None:
-    r"""What a file is, and what to do, where its first bytes are of a format that is no table's.
+    r"""What a file is, and what to do, where its first bytes belong to a format other than a table.
 
     >>> format_of(b"%PDF-1.7\n")[0], format_of(b"participant_id\tage\n")
     ('a PDF document', None)

@@ -206,7 +206,7 @@ class _Array:
             raise ValueError(f"an array has more values than it declares, {self.shape}")
         if self.values.dtype != self.stored:
             self.exact.append(bounds.sampled(values, self.n_values).copy())
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told of later
+        with np.errstate(over="ignore", invalid="ignore"):  # non-finite values are reported later
             self.values[self.filled : self.filled + len(values)] = values
         self.filled += len(values)
 
@@ -224,7 +224,7 @@ class _Array:
         return np.ascontiguousarray(self.values.reshape(self.shape, order=self.order))
 
     def _external(self) -> Path:
-        """Find the file that holds the array, as SPM writes them: beside the GIFTI."""
+        """Find the file that holds the array; SPM writes it into the folder of the GIFTI."""
         name = self.attributes.get("ExternalFileName", "")
         if Path(name).name != name or not (self.path.parent / name).is_file():
             raise ValueError(f"its data are in {name!r}, which is not a file beside it")

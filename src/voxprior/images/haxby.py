@@ -39,7 +39,7 @@ def _fetched() -> tuple[Any, Any, Any]:
 
     try:
         files = fetch_haxby(subjects=(2,), verbose=0)
-    except Exception as error:  # of the network: which, nilearn does not say
+    except Exception as error:  # of the network; nilearn does not document which
         raise InputError(
             "The scans of Haxby et al. 2001 cannot be fetched",
             got=str(error) or type(error).__name__,

@@ -292,7 +292,7 @@ class ImageSpace:
     def read_all(
         self, sources: Sequence[Source], runs: Any = None, rest: Any = None
     ) -> tuple[np.ndarray, list[tuple[str, str]]]:
-        """Read images as `transform` does, and say what is wrong inside runs, see `RunRows`."""
+        """Read images as `transform` does, and report what is wrong inside runs, see `RunRows`."""
         counts = [n_volumes(source.load()) for source in sources]
         for what, values in (("runs", runs), ("rest", rest)):
             if values is not None and len(values) != sum(counts):

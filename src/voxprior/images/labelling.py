@@ -35,14 +35,14 @@ class LabeledMaps(NamedTuple):
     label: str | None = None
 
     def beside_label(self) -> pd.DataFrame | None:
-        """What else the table says of each image."""
+        """The other columns of the table, for each image."""
         if self.columns is None or self.label is None:
             return self.columns
         return self.columns.drop(columns=self.label)
 
 
 class FoundLabels(NamedTuple):
-    """Maps with what is known of them; their names, groups, words about these and decisions."""
+    """Maps with what is known of them: names, groups, a note on the groups, and decisions."""
 
     maps: LabeledMaps
     names: list[str]
@@ -64,7 +64,7 @@ def find_labels(
     unmatched: str = "raise",
     new: bool = False,
 ) -> FoundLabels:
-    """Find out about maps what is given of them, or told by a table; see `load_maps`.
+    """Collect labels and the like of maps, as given or from a table; see `load_maps`.
 
     `counts` are the volumes of every image; `new` maps are to be predicted, and get no groups by
     default.
@@ -96,7 +96,7 @@ Told = tuple[str, ...]
 
 
 def default_groups(found: LabeledMaps) -> tuple[np.ndarray | None, Told, Told]:
-    """Groups where none are given, a word about it, and a decision: subjects, else runs."""
+    """Groups where none are given, a note on them, and a decision: subjects, else runs."""
     if found.columns is None and found.files is not None:
         return found.files, (), ()
     groups, said = subjects_together(found)
@@ -108,7 +108,7 @@ def default_groups(found: LabeledMaps) -> tuple[np.ndarray | None, Told, Told]:
 
 
 def _run_column(found: LabeledMaps) -> str | None:
-    """Column that names the run of every scan, where there is one that is nothing else too."""
+    """Column that names the run of every scan, if there is one that has no other role."""
     table = pd.DataFrame() if found.columns is None else found.columns
     runs = [c for c in (find_column(table, name) for name in RUN_COLUMNS) if c is not None]
     if len(runs) != 1:
@@ -128,7 +128,7 @@ def _run_column(found: LabeledMaps) -> str | None:
 
 
 def subjects_together(found: LabeledMaps) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Groups that keep the maps of a subject together, and a word about it."""
+    """Groups that keep the maps of a subject together, and a note on them."""
     repeated = repeated_subject([s.name for s in found.sources], found.columns, found.y)
     if repeated is None:
         return None, ()

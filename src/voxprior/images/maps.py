@@ -191,7 +191,7 @@ def _prepared(read: ReadMaps, found: FoundLabels, settings: dict[str, Any]) -> R
         images = replace(images, scale="global")
     if done.standardize == "group":
         images = replace(images, standardize="group", center=done.center)
-        # Centred maps show nothing of it any more.
+        # Centred maps no longer show it.
         findings = (*findings, *scan_findings(scales, found.names))
     return ReadMaps(images, done.X, findings, done.decisions)
 
@@ -200,7 +200,7 @@ def _prepared(read: ReadMaps, found: FoundLabels, settings: dict[str, Any]) -> R
 
 
 def _packed_labels(packed: PackedMaps, y: Any, labels: dict[str, Any]) -> FoundLabels:
-    """What a store says of its scans; another table, or labels one by one, come before that."""
+    """What a store holds on its scans; another table, or labels one by one, take precedence."""
     sources = packed.sources
     if y is not None or labels["table"] is not None or packed.table is None:
         found = find_labels(sources, [1] * len(sources), y, **labels)

@@ -1,6 +1,6 @@
 """Which voxels are looked at: a mask, a masker, run masks intersected, or one computed.
 
-A computed mask keeps the voxels that can tell anything: finite in every image and not constant,
+A computed mask keeps the voxels that can be informative: finite in every image and not constant,
 over the volumes of each run or over the maps of a study. For runs it lies inside nilearn's EPI
 mask of every run; for maps in MNI space it lies inside the brain of the template where it would
 cover far more. Voxels that the scans have but for some NaN are counted, see `findings`.
@@ -48,7 +48,7 @@ class FoundMask(NamedTuple):
 
 
 def is_masker(mask: Any) -> bool:
-    """Tell a nilearn masker, fitted or not."""
+    """Whether this is a nilearn masker, fitted or not."""
     return hasattr(mask, "inverse_transform") and hasattr(mask, "mask_img")
 
 
@@ -126,7 +126,7 @@ def _given(masks: list[Source]) -> FoundMask:
 
 
 def _file_name(what: str) -> str:
-    """Name a mask as a reader of the report knows it: by its file, not by folders of a machine."""
+    """Name a mask for readers of the report: by its file, not by folders of a machine."""
     if what == "image":
         return "an image that was given"
     return Path(what).name if Path(what).exists() else what
@@ -221,7 +221,7 @@ class VoxelFlags(NamedTuple):
 
 
 def _left_out(strategy: str, flags: VoxelFlags) -> Iterator[str]:
-    """Say how many voxels a computed mask left out; of the background only what nilearn kept."""
+    """Note how many voxels a computed mask left out; of the background only what nilearn kept."""
     lost = int((flags.varying & ~flags.finite).sum())
     still = int((flags.wanted & flags.finite & ~flags.varying).sum())
     start = "voxels were left out of the computed mask"

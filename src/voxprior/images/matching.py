@@ -27,7 +27,7 @@ __all__ = ["check_entities", "check_subjects", "find_column", "match_rows", "vol
 # Realigned, slice-timed, unwarped, modulated, warped, smoothed (CAT12 says by how much: s6mwp1); a
 # tissue of SPM or CAT12; a contrast or its beta.
 SPM_PREFIX = re.compile(r"(?:[amrsuw]|s\d{1,2}(?=[mw])|m0(?=w)|[cp][1-6]|con_|beta_)+")
-# What tells runs apart by the names of BIDS; a folder says the subject and the session.
+# BIDS entities that distinguish runs; a folder names the subject and the session.
 ENTITY = re.compile(r"(?:^|_)(sub|ses|task|acq|ce|rec|dir|run)-([A-Za-z0-9]+)")
 FOLDER = re.compile(r"^(sub|ses)-([A-Za-z0-9]+)$")
 VOLUME_COLUMNS = ("volume", "volumes", "vol")
@@ -51,9 +51,9 @@ def find_column(frame: pd.DataFrame, name: str) -> str | None:
 
 
 def check_entities(image: str, table: Any) -> None:
-    """Refuse a table of one run whose name says that it is of another.
+    """Refuse a table for one run if its name says that it belongs to another.
 
-    What only one of the names says does not count: tables of BIDS may be of several runs.
+    Entities that only one of the names has do not count: BIDS tables may belong to several runs.
 
     >>> check_entities("sub-01_task-x_run-1_bold.nii", "task-x_events.tsv")
     >>> check_entities("sub-01_run-1_bold.nii", "sub-01_run-2_events.tsv")
@@ -75,7 +75,7 @@ def check_entities(image: str, table: Any) -> None:
 
 
 def check_subjects(files: Sequence[str], subjects: pd.Series, rows: np.ndarray, name: str) -> None:
-    """Refuse rows that say ``sub-`` of another subject than the name of their file does."""
+    """Refuse rows whose ``sub-`` differs from that in the name of their file."""
     for file, row in zip(files, rows.tolist()):
         said = str(subjects.iloc[row]) if row >= 0 else ""
         known = _entities(file).get("sub")
@@ -159,13 +159,13 @@ def _only(found: list[int], file: Any, keys: pd.Series, name: str) -> int:
 
 
 def _plain(value: str) -> str:
-    """Strip extension and ``sub-`` from a key; folders in it stay, they may tell files apart."""
+    """Strip extension and ``sub-`` from a key; folders in it stay, they may distinguish files."""
     *folders, _ = Path(value).parts
     return "/".join([*folders, stem(value)]).removeprefix("sub-")
 
 
 def _keys_of(file: str) -> list[str]:
-    """What a key may say for this file: its name with any folders, or the subject in either."""
+    """Keys that fit this file: its name with any folders, or the subject in either."""
     subjects = re.findall(r"(?:^|[/\\_])sub-([A-Za-z0-9]+)", file)
     return [*_tails_of(file), *reversed(subjects), *reversed(Path(file).parts[:-1])]
 
@@ -257,7 +257,7 @@ def volume_rows(
 
 
 def _in_order(rows: list[int], frame: pd.DataFrame, name: str) -> list[int]:
-    """Rows of a file in the order of its volumes, which a column may say, from 0 or from 1."""
+    """Rows of a file in the order of its volumes, which a column may give, from 0 or from 1."""
     found = [c for c in (find_column(frame, one) for one in VOLUME_COLUMNS) if c is not None]
     if not found:
         return rows

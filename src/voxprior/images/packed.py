@@ -8,7 +8,7 @@ The description holds the names of the scans, the columns that are used, setting
 every array with the SHA-256 of each of its chunks, by its place. Its `digest` is the SHA-256 of all
 else that it holds. So the store proves what it was when it was packed: a chunk, a label or a shape
 that was changed or exchanged is found by whoever reads it (`voxprior.images.chunks`). Stores of
-version 0.2 have no digests: they are read within the same bounds, with a warning that says so.
+version 0.2 have no digests: they are read within the same bounds, with a warning.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DAMAGED = (
 class PackedArray(ChunkedArray):
     """Scans of a store; every chunk is checked when it is read, here or by a worker."""
 
-    finite = True  # no chunk that is not is read
+    finite = True  # reading refuses chunks that are not
 
     def _fetched(self, start: int, stop: int) -> np.ndarray:
         found = np.empty((self.shape[0], stop - start), self.dtype)
@@ -113,7 +113,7 @@ def is_packed(images: Any) -> bool:
 def open_packed(images: Any) -> PackedMaps:
     """Open a store that `is_packed`; no scan is read yet."""
     path = Path(images[0] if isinstance(images, list | tuple) else images)
-    package("numcodecs")  # what is missing is said before anything is read
+    package("numcodecs")  # a missing package is reported before anything is read
     found = _description(path)
     try:
         return _opened(path, found)
@@ -124,7 +124,7 @@ def open_packed(images: Any) -> PackedMaps:
 
 
 def description_digest(found: dict[str, Any]) -> str:
-    """Digest of all that a description holds beside it."""
+    """Digest of all else that a description holds."""
     content = {key: value for key, value in found.items() if key != "digest"}
     return digest_of(json.dumps(content, sort_keys=True, ensure_ascii=False).encode())
 
@@ -214,7 +214,7 @@ def _stored(path: Path, found: dict[str, Any]) -> dict[str, StoredArray]:
 
 
 def _without_digests(folder: Path) -> dict[str, Any]:
-    """What the description says of an array, where only the array itself does."""
+    """The description of an array, where only the array itself has one."""
     found = read_document(folder / "zarr.json", "description of an array")
     return {"shape": found["shape"], "chunks": None}
 
@@ -226,7 +226,7 @@ def _booleans(path: Path, mask: np.ndarray) -> np.ndarray:
 
 
 def _check_description(found: dict[str, Any]) -> None:
-    """Raise unless all that is said of the scans is of the kind that is packed."""
+    """Raise unless all facts about the scans are of the kind that is packed."""
     said, label, groups, images = found["said"], found["label"], found["groups"], found["images"]
     lists = [found["names"], found["covariates"], images["notes"], *(said[k] for k in SAID)]
     for one in lists:

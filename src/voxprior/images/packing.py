@@ -8,9 +8,9 @@ stand one after the other:
     3. the description gets the digest of every chunk by its place and of itself, ``rows`` is
        deleted, the folder moved to its name
 
-All of it happens in ``.<name>.partial`` beside the store, under a lock: two programs never pack one
-store. A run that is killed goes on where it was, if the images, the mask and the settings are the
-same; a row or chunk that was cut short has a wrong checksum and is made again.
+All of it happens in ``.<name>.partial`` next to the store, under a lock: two programs never pack
+one store. A run that is killed goes on where it was if images, mask and settings are the same; a
+row or chunk that was cut short has a wrong checksum and is made again.
 
 A store leaves the machine with its study. It holds what is used of the table, and names of images
 without the folders that they stand in on this machine (`relative_names`).
@@ -105,7 +105,7 @@ def pack_maps(
     >>> load_maps(store)
     Dataset(4 samples, 18 voxels, labels a: 2, b: 2)
     """
-    package("zarr")  # what is missing is said before anything is read
+    package("zarr")  # a missing package is reported before anything is read
     out = Path(out).absolute()
     _check_name(out)
     unfinished(out)
@@ -128,7 +128,7 @@ def pack_maps(
 
 
 def _check_name(out: Path) -> None:
-    """Refuse a name that commands would not know for a store."""
+    """Refuse a name that commands would not recognise as a store."""
     if out.suffix != ".zarr":
         raise InputError(f"{out}: is not a name of a store", expected="a name that ends in .zarr")
     if out.is_symlink():
@@ -187,15 +187,15 @@ def _pack(
     os.replace(work, out)
 
 
-# ---------------------------------------------------------------- what is known beside the values
+# ---------------------------------------------------------------- what is known besides the values
 
 
 def _description(found: FoundLabels, table: pd.DataFrame | None) -> dict[str, Any]:
-    """What is said of the scans, except for their names."""
+    """Facts about the scans, except for their names."""
     covariates = found.maps.covariates
     table = None if table is None else table.astype(object).where(table.notna(), None)
     columns = None if table is None else {str(k): _cells(v.tolist()) for k, v in table.items()}
-    # Who was left out is not told to those who get the store.
+    # Recipients of the store must not learn who was left out.
     dropped = ["left out when the study was packed"] * len(found.maps.dropped)
     return {
         "kind": KIND,
@@ -314,7 +314,7 @@ def _take_room(path: Path, n_bytes: int) -> None:
 
 
 def _finished(journal: Path, rows: np.ndarray) -> set[int]:
-    """Rows that the journal names, if they are what it says."""
+    """Rows that the journal names, if they match its checksums."""
     told = journal.read_text("ascii", "replace").splitlines() if journal.exists() else []
     pairs = [line.split(" ") for line in told if re.fullmatch(r"[0-9]{1,12} [0-9]{1,12}", line)]
     known = {int(i): int(c) for i, c in pairs if int(i) < len(rows)}

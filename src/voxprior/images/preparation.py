@@ -40,7 +40,7 @@ __all__ += ["check_center", "check_choice", "divide_by_means", "prepare_scans", 
 
 SCALES = ("auto", "global", "none")
 CENTERINGS = ("auto", "group", "none")
-# Of a test of the divided means against the labels, above which nothing is said.
+# p of a test of the divided means against the labels; above it there is no warning.
 BY_CHANCE = 0.001
 LOSS = (
     "what their group adds to every scan counts as signal then, which took betas of five finger "
@@ -169,7 +169,7 @@ def _codes(groups: Any, n: int) -> np.ndarray:
 
 
 def warn_of_alone(alone: np.ndarray, stacklevel: int = 3) -> None:
-    """Warn of scans that were centred by the training mean, and say what that costs."""
+    """Warn of scans that were centred by the training mean, and of what that costs."""
     if alone.any():
         told = (
             f"{alone.sum()} of {len(alone)} scans have no group of two or more new scans, so the "
@@ -244,7 +244,7 @@ def prepare_scans(
 
 
 def _told_by_means(means: np.ndarray, y: np.ndarray) -> list[str]:
-    """Say that the means, which are divided away, tell the labels; chosen is nothing by that."""
+    """Warn if the means, which are divided away, predict the labels; this decides nothing."""
     numbers = kind_of(y) == "regressor"
     if not numbers and len(np.unique(y)) < 2:
         return []
@@ -277,7 +277,7 @@ class ScanPreparation(TransformerMixin, BaseEstimator):
 
     What `voxprior.Decoder` and the readers of images do to maps, for those who have arrays. It
     belongs before the folds of a cross-validation: a scan is changed by the scans of its own group
-    only, and labels are asked for nothing but whether groups follow them. Groups that are centred
+    only, and labels are used only to check whether groups follow them. Groups that are centred
     must be whole on one side of every fold.
 
     Parameters

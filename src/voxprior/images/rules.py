@@ -7,11 +7,11 @@ the first right singular vector of the scans x_i / |x_i|, and c_i the cosine of 
     r = mean_i (1 - c_i²) / c_i²,    a_i = c_i |x_i|,    g = var_i(log a_i), divisor n - 1     (1)
 
 1 / r is the power of the common image over that of the rest, and g / (g + r) the share of the gain
-in what tells scans apart. Both do not change with the unit of the scans, and the first not with the
-gains, so that wild gains cannot hide the common image. Scans are divided by their means over voxels
-where all c_i have one sign, all means are positive, 1 / r > 3 and g / (g + r) > .3.
+in the differences between scans. Neither depends on the unit of the scans, and the first does not
+depend on the gains, so wild gains cannot hide the common image. Scans are divided by their means
+over voxels where all c_i have one sign, all means are positive, 1 / r > 3 and g / (g + r) > .3.
 
-**Groups.** Betas of one run share an offset that is far larger than what tells conditions apart.
+**Groups.** Betas of one run share an offset that is far larger than the differences of conditions.
 With m the mean of all n scans, m_g that of the n_g scans of group g, of G groups:
 
     F = [Σ_g n_g |m_g - m|² / (G - 1)] / [Σ_i |x_i - m_g(i)|² / (n - G)]                       (2)
@@ -194,7 +194,7 @@ def group_ratio(X: np.ndarray, groups: Any) -> float:
         means = member @ part / counts[:, None]
         between += float(counts @ ((means - part.mean(axis=0)) ** 2).sum(axis=1))
         within += float(((part - means[codes]) ** 2).sum())
-    if within == 0:  # scans of a group are copies: without its mean nothing is left of them
+    if within == 0:  # scans of a group are copies: nothing remains without its mean
         return np.nan
     return (between / (G - 1)) / (within / (n - G))
 
@@ -207,7 +207,7 @@ def group_rule(X: np.ndarray, groups: Any, y: Any) -> GroupRule:
     X : array of shape (n, V)
     groups : sequence of n, or None
     y : sequence of n, or None
-        Classes or numbers (`voxprior.labels.kind_of` tells which).
+        Classes or numbers (`voxprior.labels.kind_of` decides which).
 
     Examples
     --------

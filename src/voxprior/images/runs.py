@@ -159,11 +159,11 @@ def load_runs(
     names = _run_names(groups, timings, sources)
     data = _assemble(found, names, groups is not None, group_by, images, plan)
     if fixed:
-        warn_of_constant(data.findings)  # of new scans, which no audit looks at
+        warn_of_constant(data.findings)  # of new scans, which no audit checks
     timed = images.cleaning.t_r is None and all(timing.t_r for timing in timings)
     looked = ("mask-size",) + ("repetition-time",) * timed
     looked += ("repeated-events",) * (events is not None)
-    # Standardising has taken offsets of runs away; what people differ in is no offset of a run.
+    # Standardising has removed offsets of runs; differences between people are not such offsets.
     looked += ("group-offsets",) * (images.standardize == "run")
     findings = (
         *_findings(timings, sources, plan),
@@ -176,7 +176,7 @@ def load_runs(
 def _check_choices(
     events: Any, labels: Any, group_by: Any, confounds: Any, standardize: Any
 ) -> None:
-    """Refuse the other parameters that cannot be, before anything is read."""
+    """Refuse impossible values of the other parameters, before anything is read."""
     if (events is None) == (labels is None):
         both = "both are there" if events is not None else "neither is there"
         raise InputError(
@@ -361,7 +361,7 @@ def _assemble(
 def _findings(
     timings: list[FileTiming], sources: list[Source], plan: TrialPlan
 ) -> list[tuple[str, str]]:
-    """Say what cannot be right about repetition times and events."""
+    """Report what cannot be right about repetition times and events."""
     found = repetition_findings([t.t_r for t in timings], [s.name for s in sources])
     repeated = [
         f"{event.label} at {event.onset:g} s in {source.name}"

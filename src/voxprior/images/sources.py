@@ -98,10 +98,10 @@ def read_side_by_side(
 ) -> None:
     """Read one scan per source into its row, by a thread per core: expanding gzip needs no lock.
 
-    The first source that cannot be read is told, whichever thread is the first to fail.
+    The first source that cannot be read is reported, whichever thread fails first.
     """
     for source in sources:
-        source.load()  # headers one by one: nibabel's log, which tells of them, is not for threads
+        source.load()  # headers one by one: the log of nibabel is not for threads
 
     def read_row(number: int) -> None:
         rows[number] = read(sources[number])
@@ -135,7 +135,7 @@ def single_volumes(source: Source) -> list[Source]:
     else:
         from nibabel import Nifti1Image
 
-        values = array_of(image, source.name)  # once: a compressed file has no way to its middle
+        values = array_of(image, source.name)  # once: a compressed file has no random access
         parts = [Nifti1Image(values[..., v], image.affine) for v in range(n)]
     names = volume_names(source.name, n)
     return [Source(name, part, source.mesh) for name, part in zip(names, parts)]
@@ -194,7 +194,7 @@ def _matching(pattern: str) -> list[str]:
 
 
 def relative_names(sources: Sequence[Source], near: Sequence[Path]) -> list[str]:
-    """Names of the sources without the folders that say whose machine they are on.
+    """Names of the sources without the folders that reveal whose machine they are on.
 
     They are relative to the first folder of `near` in which all files are, or else to the folder
     that the files share. A folder that holds the homes of users is not taken: its folders are the
@@ -217,7 +217,7 @@ def relative_names(sources: Sequence[Source], near: Sequence[Path]) -> list[str]
 
 
 def relative_folders(names: Sequence[str], near: Sequence[Path]) -> dict[str, str]:
-    """Beginnings of names that say whose machine files are on, and what stands for each.
+    """Beginnings of names that reveal whose machine files are on, and what replaces each.
 
     A name begins with the path of a file, to which words may be added. Names that are relative and
     do not climb stay as they are.

@@ -34,7 +34,7 @@ IN_NAME = re.compile(r"hemi-(L|R|left|right)|(?:^|[._-])(lh|rh|L|R)(?=[._-])", r
 
 
 def is_surface(image: Any) -> bool:
-    """Tell a nilearn SurfaceImage without importing nilearn: it has hemispheres."""
+    """Recognise a nilearn SurfaceImage without importing nilearn: it has hemispheres."""
     return hasattr(image, "mesh") and hasattr(getattr(image, "data", None), "parts")
 
 
@@ -51,7 +51,7 @@ def read_surface(item: Any, mesh: Any, name: str) -> Any:
     Parameters
     ----------
     item : path or dict
-        One hemisphere's file, its side told by the name (``hemi-L``, ``lh.``, ``.L.``), or both.
+        One hemisphere's file, its side taken from the name (``hemi-L``, ``lh.``, ``.L.``), or both.
     mesh : PolyMesh, dict of mesh files, or the name of a nilearn template such as "fsaverage5"
     name : str
         The files, for error messages.
@@ -106,7 +106,7 @@ def _surface_values(path: str) -> np.ndarray:
 
 
 def hemisphere(path: Any) -> tuple[str, str]:
-    """Side that a file name tells, and the name without it, which both sides of a scan share.
+    """Side that a file name gives, and the name without it, which both sides of a scan share.
 
     >>> hemisphere("sub-01_hemi-L_bold.func.gii")
     ('left', 'sub-01_?_bold.func.gii')

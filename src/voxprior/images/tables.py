@@ -110,7 +110,7 @@ def _check_repeats(table: pd.DataFrame) -> None:
 def read_cells(
     table: Any, what: str, sep: str | None = "", names: Collection[str] | None = None
 ) -> pd.DataFrame:
-    """Read a text file of bounded size as text; whatever is wrong with it is told in one line.
+    """Read a text file of bounded size as text; any error takes one line.
 
     Parameters
     ----------
@@ -322,8 +322,8 @@ def _columns(frame: pd.DataFrame, wanted: list[str], name: str) -> dict[str, str
 def _check_numbers(column: pd.Series, asked: str, name: str, is_label: bool) -> None:
     """Refuse infinite numbers, and numbers that stay words because of a few cells.
 
-    Such cells are no numbers, or write one that another cell writes otherwise, as 01 does with 1:
-    a few classes may be called so, but what is measured not.
+    Such cells are not numbers, or write a number differently from another cell, as 01 and 1 do: a
+    few classes may be called that, but not measurements.
     """
     if pd.api.types.is_numeric_dtype(column):
         if np.isinf(column.astype(float)).any():
@@ -412,7 +412,7 @@ def _problems(
     columns: Mapping[str, str],
     name: str,
 ) -> list[str]:
-    """Say which scans have no row, which rows no scan, and which values are missing."""
+    """Report scans without a row, rows without a scan, and missing values."""
     without = [scan for scan, row in zip(scans, rows) if row < 0]
     unused = sorted(set(range(len(frame))) - set(rows.tolist()))
     keys = [str(frame.index[row] if key is None else frame[key].iloc[row]) for row in unused]
@@ -433,5 +433,5 @@ def _problems(
 
 
 def _nearest_each(names: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Say what the first names may have meant; more are never shown, and many take long."""
+    """Suggest what the first names may have meant; more are never shown, and many take long."""
     return [nearest(one, others) if i < NAMED else "" for i, one in enumerate(names)]

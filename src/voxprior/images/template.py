@@ -35,7 +35,7 @@ LEAST_COVERED = 0.5
 
 
 def told_by_names(names: Sequence[str]) -> str:
-    """Say that every image is in MNI space by its name; nothing where one does not say it.
+    """State that every image is in MNI space by its name; empty where one name lacks that.
 
     >>> told_by_names(["sub-1_space-MNI152NLin2009cAsym_bold.nii.gz"])
     'the names of all images say so'
@@ -78,7 +78,7 @@ def in_brain(space: VoxelSpace) -> np.ndarray:
 def covers_far_more(space: VoxelSpace, names: Sequence[str]) -> np.ndarray | None:
     """Mark the brain in a computed mask that covers far more than it; None where it does not.
 
-    None too where nothing says that the images are in MNI space, or where most of the brain that
+    None too where nothing shows that the images are in MNI space, or where most of the brain that
     the grid could hold is not in the mask.
     """
     if space.affine is None or not (told_by_names(names) or grid_name(space)):

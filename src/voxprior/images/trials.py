@@ -235,7 +235,7 @@ def _seconds(column: pd.Series, what: str, name: str) -> np.ndarray:
 
 
 def _event_labels(table: pd.DataFrame, column: str) -> list[str | None]:
-    # An event without a type (n/a) is something that happened, but not a sample: it has no label.
+    # An event without a type (n/a) has no label, so it is not a sample.
     return [None if pd.isna(value) else str(value) for value in table[column]]
 
 
@@ -381,7 +381,7 @@ def cut_trials(
 
 
 def _loss(row_of: np.ndarray, first: int, stop: int) -> str | None:
-    """Say why a stretch of volumes is not complete, or None if it is."""
+    """The reason why a stretch of volumes is incomplete, or None."""
     if first < 0:
         return "starts before the run"
     if stop > len(row_of):

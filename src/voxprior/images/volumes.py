@@ -31,7 +31,7 @@ EXTENSIONS = (".nii.gz", ".nii", ".img.gz", ".img", ".hdr.gz", ".hdr", ".mgz", "
 DAMAGED = (OSError, EOFError, ValueError, KeyError, zlib.error, gzip.BadGzipFile, ExpatError)
 # Affines of one scanner differ by float32 rounding; a micrometre is far below any voxel.
 AFFINE_TOLERANCE_MM = 1e-3
-# Bits of the NIfTI field of units that are of time, and what they say; none are taken for seconds.
+# Bits of the NIfTI field of units that encode time, and their meaning; none means seconds.
 TIME_UNIT = 0b111000
 SECONDS = {0: 1.0, 8: 1.0, 16: 1e-3, 24: 1e-6}
 # Volumes that are read again in full precision, where rounding may have taken their differences.
@@ -151,10 +151,10 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def header_t_r(image: Any) -> float | None:
-    """Seconds between volumes as the NIfTI header says, or None where it does not.
+    """Seconds between volumes by the NIfTI header, or None where it does not give them.
 
-    It does not by 0, by 1 without a unit, which headers hold when nobody filled them in, and by
-    what is not a time.
+    These do not count: 0; 1 without a unit, which headers hold when nobody filled them in; and
+    whatever is not a time.
     """
     header = getattr(image, "header", None)
     if header is None or len(image.shape) < 4 or not hasattr(header, "get_xyzt_units"):
@@ -257,7 +257,7 @@ def resampled(image: Any, shape: tuple[int, ...], affine: np.ndarray, name: str)
     same_shape = tuple(image.shape[:3]) == tuple(shape)
     if same_shape and np.abs(np.asarray(image.affine) - affine).max() <= AFFINE_TOLERANCE_MM:
         return image
-    # nilearn reads the file by itself, but not to the end that tells damage.
+    # nilearn reads the file by itself, but not to the end, where damage shows.
     volume_array(image, name)
     try:
         return resample_img(
@@ -290,7 +290,7 @@ def volume_image(values: np.ndarray, space: VoxelSpace) -> Any:
 
 
 def _image_type(dtype: np.dtype) -> Any:
-    """Types that every NIfTI reader knows."""
+    """Types that every NIfTI reader supports."""
     if dtype.kind in "iu":
         return dtype if dtype.itemsize <= 4 else np.int32
     return np.float64 if dtype == np.float64 else np.float32

@@ -115,8 +115,8 @@ def write_maps(
 def file_stems(names: Iterable[str], unfit: str = r"[^\w.+-]+", joint: str = "_") -> dict[str, str]:
     """Find a file name, without extension, for each of several names that may be any text.
 
-    No two are the same, also where a file system does not tell capitals apart; a number makes them
-    differ. They depend on the names and their order alone.
+    No two are the same, even if a file system ignores case; a number makes them differ. They
+    depend only on the names and their order.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Where in the brain: voxels, neighbourhoods and regions, tested against relabelled scans.
 
-`map_test` tests single voxels and what neighbours have in common, `searchlight` what the voxels
-around each voxel say together, `region_test` those of every region of an atlas; `cluster_tables`
+`map_test` tests single voxels and what neighbours have in common, `searchlight` the voxels around
+each voxel together, `region_test` those of every region of an atlas; `cluster_tables`
 lists what a map test found, with the names of an atlas.
 """
 

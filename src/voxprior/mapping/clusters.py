@@ -2,7 +2,7 @@
 
 A cluster is a connected component of significant voxels of one sign. Its peaks are voxels that no
 neighbour exceeds, the highest first; further ones count if they are at least 8 mm (or units of the
-coordinates) from those before. Places are in millimetres where the images tell them, in MNI space
+coordinates) from those before. Places are in millimetres where the images give them, in MNI space
 if the images are.
 """
 
@@ -32,7 +32,7 @@ class ClusterTables(NamedTuple):
 
 
 def places(space: VoxelSpace) -> np.ndarray:
-    """Where voxels are, (V, 3): in millimetres where an affine tells, else their coordinates.
+    """Where voxels are, (V, 3): in millimetres where there is an affine, else their coordinates.
 
     >>> places(VoxelSpace.grid((1, 1, 2), np.diag([2.0, 2.0, 3.0, 1.0]))).tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]

@@ -11,7 +11,7 @@ components meet at height h, each first earns
 
     e^E (c - h^(H+1)) / (H + 1)                                                               (2)
 
-and the smaller one hangs below the larger one with the difference of what they have earned, so that
+and the smaller one becomes a child of the larger one, with the difference of what they have earned:
 what the joint root earns from then on reaches all its voxels. At the end every root earns
 e^E c / (H + 1). Sorting costs V log V, the rest is nearly linear.
 
@@ -134,7 +134,7 @@ def components(inside: NDArray, graph: Any) -> NDArray:
 
 @njit(cache=True)
 def _root(parent, offset, v):
-    """Root of v; on the way everything is hung below it, with the offsets that it then has."""
+    """Root of v; on the way everything becomes its child, with the offsets that it then has."""
     root = parent[v]
     if parent[root] == root:
         return root

@@ -48,7 +48,7 @@ __all__ = ["Exchange", "choose_exchange", "enough", "unit_means"]
 SCHEMES = ("auto", "free", "within", "whole", "signs")
 # All relabellings are used where there are at most this many times as many as were asked for.
 ALL_UP_TO = 2
-# Units beyond which nobody would scan: then no number of them is named.
+# More units than anybody would scan: then no number is named.
 MOST_UNITS = 10_000
 
 

@@ -40,7 +40,7 @@ def estimator_scores(
 
 
 def _placed(estimator: Any, space: VoxelSpace, members: np.ndarray) -> Any:
-    """The estimator, told where the voxels of a neighbourhood are if it wants to know."""
+    """The estimator; if it has a parameter for it, it gets the space of the neighbourhood."""
     params = estimator.get_params(deep=False)
     if "space" not in params or params["space"] is not None:
         return estimator

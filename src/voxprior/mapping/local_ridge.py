@@ -54,7 +54,7 @@ BUFFER = 2**24
 NOTHING = 1e-14
 # Rounding of a value, relative to the largest that labels of one size could give.
 SINGLE = 2e-6
-# Standard deviations of a margin over which the order of equal accuracies is told apart best.
+# Standard deviations of a margin over which equal accuracies are ordered best.
 SPREADS = 3.0
 
 
@@ -225,7 +225,7 @@ class Scores(NamedTuple):
     """Scores of some sets (number of sets, 1 + B), the true labelling first."""
 
     compared: np.ndarray  # equal accuracies ordered by their margins
-    observed: np.ndarray  # (number of sets,) of the true labels, as told
+    observed: np.ndarray  # (number of sets,) of the true labels, as reported
 
 
 def neighborhood_scores(

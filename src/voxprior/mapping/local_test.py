@@ -34,7 +34,7 @@ from voxprior.validation.run import run_tasks
 STANDARDIZE = ("auto", "zscore", "center", "none")
 RIDGE = "ridge regression on the class labels"
 SCORE_WORDS = {"auc": "area under ROC", "margin": "standardised margin"}
-# Scans per group from which a standard deviation is worth dividing by.
+# Scans per group from which on voxels are divided by their standard deviation.
 MANY_SCANS = 8
 # Folds of scans that belong to no groups.
 N_FOLDS = 10
@@ -42,7 +42,7 @@ N_FOLDS = 10
 AT_ONCE = 512
 # Spread below which a voxel is constant up to rounding, relative to its values.
 CONSTANT = 1e-10
-# Difference up to which scores are equal: single precision, of margins beside accuracies.
+# Difference up to which scores are equal: single precision, of margins added to accuracies.
 EQUAL = 1e-6
 
 
@@ -109,7 +109,7 @@ def local_options(given: dict[str, Any]) -> LocalOptions:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LocalResult:
-    """What a test of sets of voxels says beside their values."""
+    """Outcome of a test of sets of voxels, apart from their values."""
 
     null_max: np.ndarray  # (B,) highest score of every relabelling; the margin orders accuracies
     threshold: float  # what a score must exceed to be significant; inf where nothing can
@@ -163,7 +163,7 @@ class LocalDesign(NamedTuple):
 
 
 class LocalTest(NamedTuple):
-    """Scores of all sets and what relabellings say of them."""
+    """Scores of all sets, and their tests by relabelling."""
 
     observed: np.ndarray
     p_fwer: np.ndarray
@@ -202,7 +202,7 @@ def _labels(exchange: Exchange, groups: Any, random_state: int) -> Labellings:
             remedy="Test single voxels, with map_test",
         )
     if groups is None or exchange.scheme == "whole":
-        # Units that move together are tested together; labels have no say in it. Of groups of one
+        # Units that move together are tested together; labels play no part in it. Of groups of one
         # class, one left out at a time leaves training with less of its class.
         rng = np.random.default_rng((random_state, 2))
         n_units = int(exchange.unit.max()) + 1
@@ -254,7 +254,7 @@ def decoder_words(estimator: Any) -> str:
 class LocalScores(NamedTuple):
     """Scores of some sets: the true ones, how many relabellings reach them, and maxima."""
 
-    observed: np.ndarray  # as told
+    observed: np.ndarray  # as reported
     compared: np.ndarray  # equal accuracies ordered by margins
     reached: np.ndarray
     highest: np.ndarray  # (B,)
@@ -292,7 +292,7 @@ def local_test(
 def local_frame(
     design: LocalDesign, found: LocalTest, options: LocalOptions, claim: str
 ) -> dict[str, Any]:
-    """Fields of a `LocalResult`; `claim` has {classes} for those that are told apart."""
+    """Fields of a `LocalResult`; `claim` has {classes} for those that are decoded."""
     exchange = design.exchange
     return {
         "null_max": found.null_max,

@@ -1,4 +1,4 @@
-"""A prior on the variances of voxels, from all of them: what few scans say of one voxel is unsure.
+"""A prior on the variances of voxels, from all of them: few scans hardly determine that of one.
 
 With k degrees of freedom, S_v / σ²_v is χ²_k and the σ²_v vary over voxels as d0 s0 / χ²_{d0}. The
 moments of log S_v give (d0, s0), see `voxprior.algebra.inverse_chi2_prior`; d0 = ∞ where voxels

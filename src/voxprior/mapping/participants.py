@@ -2,8 +2,8 @@
 
 Trials of one participant are not independent, so a group is tested by what each shows: the mean
 over the trials of each class. Of two classes their difference is a contrast map, tested against
-zero by flipping signs; of more, labels are exchanged within participants. Or by how well each
-participant's neighbourhoods decode, minus chance, with signs flipped as well.
+zero by flipping signs; of more, labels are exchanged within participants. Another map per
+participant is how well its neighbourhoods decode, minus chance, with signs flipped as well.
 
 Reference: C. Allefeld, K. Görgen, J.-D. Haynes, "Valid population inference for information-based
 imaging", NeuroImage 141, 2016: a mean above chance may come from few participants.

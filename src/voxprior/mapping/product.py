@@ -147,7 +147,7 @@ def maxima(
     k : int
         Columns of a relabelling.
     advance : callable
-        Told how many relabellings are done, block by block.
+        Called with the number of relabellings done, block by block.
     """
     V = rows.shape[1]
     largest = np.zeros(1 + n_relabellings, dtype=np.float32)

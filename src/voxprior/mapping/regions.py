@@ -6,7 +6,7 @@ A region is a set of voxels that is decoded alone and tested with all others, se
 * the score of its held-out scans; for accuracy with a 95 % interval over groups;
 * p corrected for the number of regions, and p of the region alone;
 * its peak: the voxel of the largest |t| (F beyond two classes), and its p corrected for all voxels;
-* its share of what a decoder of all voxels says: with weights w and f_r = X_r w_r of the region's
+* its share of what a decoder of all voxels reads: with weights w and f_r = X_r w_r of the region's
   voxels alone, var(f_r) / Σ_r' var(f_r'). The weights are those given, or of a ridge on all voxels.
 """
 
@@ -244,7 +244,7 @@ def _peaks(
 ) -> dict[str, Any]:
     """The voxel of the largest statistic of every region, where it is, and its corrected p."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputWarning)  # that the floor is high is told elsewhere
+        warnings.simplefilter("ignore", InputWarning)  # the high floor is reported elsewhere
         test = map_test(
             X,
             y,

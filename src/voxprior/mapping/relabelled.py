@@ -3,7 +3,8 @@
 Three ways lead there. Statistics of single voxels come from one product in blocks
 (`voxprior.mapping.product`), those of neighbourhoods from whole maps, and the maps of a ridge
 decoder from the product with other columns (`voxprior.mapping.statistics`). Single voxels are
-compared by R², which lies between 0 and 1, and told as t or F: near 1 a t would magnify rounding.
+compared by R², which lies between 0 and 1, and reported as t or F: near 1 a t would magnify
+rounding.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Relabelled(NamedTuple):
     prior: Prior
     units: Callable[[NDArray], NDArray]  # writes sizes in units of the statistic
     df: int  # degrees of freedom of the statistic
-    spread: str = ""  # what is to be said of unequal spread
+    spread: str = ""  # what is reported on unequal spread
 
 
 def relabelled_values(
@@ -65,7 +66,7 @@ def relabelled_values(
 ) -> Relabelled:
     """Compute the statistic `name` of every voxel, and the largest of every relabelling.
 
-    X (n, V) are the scans; `advance` is told how many relabellings are done.
+    X (n, V) are the scans; `advance` is called with the number of relabellings done.
     """
     if space is not None and space.n_voxels != X.shape[1]:
         raise InputError(

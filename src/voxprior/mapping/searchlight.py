@@ -2,7 +2,8 @@
 
 Every neighbourhood is a set of voxels that is decoded alone and tested with all others, see
 `voxprior.mapping.local_test`. A small p claims the *neighbourhood*, not the voxel at its centre:
-information may sit anywhere in it, and large neighbourhoods make large regions of little. A
+information may sit anywhere in it, and large neighbourhoods turn a small source into a large
+region. A
 searchlight is for patterns whose mean over scans of a class cancels within a voxel; where class
 means differ voxel by voxel, `map_test` finds more.
 

@@ -45,7 +45,7 @@ __all__ = ["ENOUGH", "refuse_welch", "spread_note", "welch_fits", "welch_maxima"
 
 # Scans, or whole groups, of the smaller class from which on variances need not be pooled.
 ENOUGH = 20
-# Relabellings that the check looks at, and the p at which it speaks.
+# Relabellings of the check, and the p at which it warns.
 LOOKED_AT, LEVEL = 1000, 0.05
 # Share of a voxel's sum of squares below which what classes leave of it is rounding.
 PERFECT = 1e-6
@@ -74,7 +74,7 @@ def refuse_welch(exchange: Exchange) -> None:
 def spread_note(
     rows: NDArray, columns: NDArray, exchange: Exchange, design: Design, unpooled: bool
 ) -> str:
-    """Say that the spread of classes differs, by (1); nothing where it does not, or none are.
+    """Report that the spread of classes differs, by (1); empty where it does not, or none are.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The statistics of a map test: how each is computed, and what a small p of it says.
+"""The statistics of a map test: how each is computed, and what a small p of it means.
 
 | name | value of voxel v | a small p says | control |
 |---|---|---|---|
@@ -14,7 +14,7 @@
 "Differs" means in mean or in spread, since labels are exchanged as if classes did not differ at
 all; welch is about means. Strong: the probability that anything is claimed of voxels in which
 nothing differs is at most the level, whatever the other voxels do. Weak: only where nothing differs
-at all; voxels near a true effect are claimed too. Global: nothing is said of single voxels. A
+at all; voxels near a true effect are claimed too. Global: there is no claim about single voxels. A
 weight can be large where a voxel does not differ at all but helps to cancel noise, and f depends on
 all voxels.
 
@@ -56,7 +56,7 @@ CLUSTER_P = 0.001
 class Statistic(NamedTuple):
     """What is known of a statistic."""
 
-    claim: str  # what a small p says, with {effect} for what differs
+    claim: str  # what a small p means, with {effect} for what differs
     control: str  # "strong", "weak" or "global"
     symbol: str  # what its values are, for legends
 
@@ -95,13 +95,13 @@ STATISTICS = {
 
 
 def hypothesis(name: str, exchange: Exchange) -> str:
-    """Say in words what a small p of a statistic means, and how far errors are controlled."""
+    """Put into words what a small p of a statistic means, and how far errors are controlled."""
     one = STATISTICS[name]
     return f"{one.claim.format(effect=effect_words(name, exchange))} {CONTROL[one.control]}"
 
 
 def effect_words(name: str, exchange: Exchange) -> str:
-    """What there is to find: classes, numbers or a mean, as far as relabelling can tell."""
+    """What there is to find: classes, numbers or a mean, as far as relabelling can show."""
     if exchange.scheme == "signs":
         return "the mean of the maps is not zero, or they lie unevenly about it"
     if not exchange.classes:

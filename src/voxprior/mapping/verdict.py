@@ -6,8 +6,8 @@
 Where all N relabellings of a design are used, the true one among them, both are exact. The false
 discovery rate is controlled on p_v by Benjamini and Hochberg. A permutation p cannot fall below
 1/(1 + B), and nothing is found unless V / ((1 + B) level) voxels reach that. Where this is more
-than one, p of the t distribution take their place, which is said; but not where the design itself
-has too few relabellings: nothing but the assumption of normal noise would carry the claim then.
+than one, p of the t distribution take their place, which is reported. That is not done where the
+design itself has too few relabellings: the claim would rest only on the assumption of normal noise.
 
 References
 ----------
@@ -41,7 +41,7 @@ __all__ = ["MapTest", "floor_words", "judge", "reach_words"]
 
 
 class MapTest(NamedTuple):
-    """Outcome of `map_test`; arrays have one value per voxel, None is what cannot be said."""
+    """Outcome of `map_test`; arrays have one value per voxel, None where there is no answer."""
 
     statistic: np.ndarray  # signed; F for more than two classes
     effect: np.ndarray  # difference of means, slope or mean; (K, V) class means for K > 2
@@ -90,7 +90,7 @@ class MapTest(NamedTuple):
         return f"{rate[self.correction]} {self.level:g}"
 
     def relabellings(self) -> str:
-        """Say how many relabellings there were, and how labels were exchanged."""
+        """State how many relabellings there were, and how labels were exchanged."""
         number = len(self.null_max) + self.exact
         many = f"all {number:,}" if self.exact else f"{number:,} random"
         return f"{many} relabellings, {self.scheme}"
@@ -116,7 +116,7 @@ def judge(
     correction: str = "fwer",
     level: float = 0.05,
 ) -> MapTest:
-    """Turn the values of relabellings into p, and say what they mean."""
+    """Turn the values of relabellings into p, and explain what they mean."""
     control, n_maps = STATISTICS[name].control, len(found.largest)
     null = np.sort(found.largest[1:])
     above = len(null) - np.searchsorted(null, found.size * (1 - SLACK))
@@ -170,7 +170,7 @@ def _threshold(
 def _discovery_rate(
     found: Relabelled, p_alone: NDArray, exchange: Exchange, design: Design, level: float
 ) -> tuple[NDArray, str]:
-    """Benjamini-Hochberg values, and in words on which p they rest."""
+    """Benjamini-Hochberg values, and in words the p they are based on."""
     V, needed = len(p_alone), len(p_alone) / level
     if len(exchange.targets) >= needed:
         return false_discovery_control(p_alone), "False discovery rate of permutation p."
@@ -203,7 +203,7 @@ def _notes(exchange: Exchange, design: Design, level: float) -> list[str]:
 
 
 def reach_words(exchange: Exchange) -> str:
-    """Say what relabellings there are, and how small p can get.
+    """State what relabellings there are, and how small p can get.
 
     >>> from voxprior.mapping.exchange import choose_exchange
     >>> print(reach_words(choose_exchange(None, n=8)))
@@ -219,7 +219,7 @@ def reach_words(exchange: Exchange) -> str:
 
 
 def floor_words(exchange: Exchange, level: float) -> str:
-    """Say that a design cannot reach a level, and what would.
+    """Explain that a design cannot reach a level, and what would.
 
     >>> from voxprior.mapping.exchange import choose_exchange
     >>> five = choose_exchange(np.tile(["a", "b"], 5), np.repeat(range(5), 2), n=10)

@@ -209,7 +209,7 @@ def _digest_in(members: dict[str, bytes]) -> Any:
 
 
 def _refuse_old(text: bytes) -> None:
-    """Say of a file without a header that it is of version 0.1, which wrote formats 1 and 2."""
+    """Report that a file without a header is of version 0.1, which wrote formats 1 and 2."""
     try:
         number = schema.parse(text)["content"]["format"]["content"]
     except (KeyError, TypeError):
@@ -376,7 +376,7 @@ def _check_memory(size: int) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes of memory that are free to take, or all there are; None where no system tells."""
+    """Bytes of memory that are free to take, or all there are; None where both are unknown."""
     try:
         told = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
         if told:

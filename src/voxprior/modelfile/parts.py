@@ -21,7 +21,7 @@ attributes of an object:
 | p | features of the estimator, ``n_features_in_`` |
 | C, R, D, Q | classes; rows of one against the rest (1 for two classes); C - 1; pairs of classes |
 | V, G | voxels, and sites of the domain, of the object's own space, else of the mask |
-| any other | whatever the first attribute with it says |
+| any other | fixed by the first attribute that has it |
 | * | any size |
 
 A fitted object has all attributes of its rules; other attributes hold plain finite numbers too,
@@ -248,7 +248,7 @@ PARTS: dict[str, Rules] = {
     },
 }
 
-# What a model says of itself and predictions do not read, or what is infinite by its meaning.
+# What describes a model and predictions do not read, or what is infinite by its meaning.
 TOLD = frozenset(
     {
         "alpha_",

@@ -29,7 +29,7 @@ OLDEST_PROTOCOL = 2  # of skops; older ones name functions and generators in oth
 
 NAMES = ("__class__", "__module__", "__loader__")
 
-# What a node holds beside its names: a "node", a "list" or "mapping" of nodes, the "types" of the
+# What a node holds besides its names: a "node", a "list" or "mapping" of nodes, the "types" of the
 # keys of a dict, one plain "value" as JSON, or the ending of the member that it names.
 GRAMMAR: dict[str, dict[str, str]] = {
     "DictNode": {"key_types": "types", "content": "mapping"},
@@ -118,7 +118,7 @@ def nodes(schema: Node) -> Iterator[Node]:
 
 
 def _children(node: Node) -> list[Any]:
-    """The nodes that a node holds; refuse what the grammar does not know."""
+    """The nodes that a node holds; refuse what the grammar does not have."""
     grammar = grammar_of(node)
     strange = (set(node) - {"type"}) ^ {*NAMES, *grammar}
     if node["__loader__"] == "ObjectNode":
@@ -162,7 +162,7 @@ def _is_plain(content: Any) -> bool:
 
 
 def grammar_of(node: Node) -> dict[str, str]:
-    """Keys that a node may have beside its names, and what they hold."""
+    """Keys that a node may have besides its names, and what they hold."""
     kind = f"{node['__loader__']} {node['type']}" if "type" in node else node["__loader__"]
     if kind not in GRAMMAR:
         raise InputError(
@@ -191,7 +191,7 @@ def shown(text: str) -> str:
 
 
 def normalize(node: Node) -> Node:
-    """Leave of a node of skops what the grammar knows, and let arrays on disk be arrays."""
+    """Keep of a node of skops what the grammar has; arrays on disk become plain arrays."""
     kept = {*NAMES, "type", *grammar_of(node)}
     for key in set(node) - kept:
         del node[key]
@@ -235,7 +235,7 @@ def audit(schema: Node, members: Collection[str], trusted: Collection[str]) -> l
     schema : dict
         As `parse` returned it; it is taken apart.
     members : collection of str
-        Names of the members that the file holds beside the schema.
+        Names of the members that the file holds besides the schema.
     trusted : collection of str
         Names that the user trusts.
 

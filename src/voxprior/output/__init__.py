@@ -1,4 +1,4 @@
-"""What a run leaves on disk: whole folders, one command at a time, nothing of the user's lost."""
+"""What a run leaves on disk: whole folders, one command at a time, no loss of the user's files."""
 
 from voxprior.output.clock import RUN_FILE, Clock
 from voxprior.output.folders import (

@@ -44,7 +44,7 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str, show: bool = True) -> Iterator[None]:
-        """Time what is done inside, and tell people what goes on unless that has its own bar."""
+        """Time what is done inside, and show that it goes on, unless it has a bar of its own."""
         from rich.console import Console
 
         start = perf_counter()

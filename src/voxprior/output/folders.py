@@ -1,6 +1,6 @@
 """Output of a command: it appears whole or not at all, and a run that was stopped goes on.
 
-Everything is written into a hidden folder beside the output, ``.<name>.partial``, and moved at the
+Everything is written into a hidden folder next to the output, ``.<name>.partial``, and moved at the
 end, see `voxprior.output.manifest`. A killed run leaves only that folder, in which the same command
 finds the finished folds and relabellings. One command at a time: see `voxprior.lock`. What a
 command reads is never replaced, nor a folder of somebody else taken over: see `voxprior.writing`.
@@ -29,8 +29,8 @@ LOG = "voxprior-error-"
 def output_folder(out: Path, sign: str) -> Iterator[Path]:
     """Write a folder; an older one is replaced, by its manifest, when the new one is whole.
 
-    A folder that is not empty and lacks the file `sign`, which tells ours from somebody else's,
-    is refused; logs of a command that failed do not count.
+    A folder that is not empty and lacks the file `sign`, the mark of our own folders, is
+    refused; logs of a command that failed do not count.
     """
     out = out.resolve()
     _refuse_file(out)
@@ -69,7 +69,7 @@ def output_files(folder: Path, name: str, sign: str) -> Iterator[Path]:
 
 
 def as_written(folder: Path, name: str, *files: str) -> bool:
-    """Tell whether files that `output_files` wrote under a name are there, and as it wrote them."""
+    """Whether files that `output_files` wrote under a name are there, and as it wrote them."""
     return are_unchanged(folder, f"{name}_{MANIFEST}", files)
 
 
@@ -91,7 +91,7 @@ def _place_for_hidden(out: Path) -> Path:
 
 
 def _refuse_others(out: Path, sign: str) -> None:
-    """Refuse a folder that holds files, none of which says that we wrote them."""
+    """Refuse a folder that holds files but no sign that we wrote them."""
     files = read_manifest(out / MANIFEST)
     ours = (out / sign).exists() if files is None else sign in files
     if not ours and out.is_dir() and any(map(_is_foreign, out.iterdir())):
@@ -150,7 +150,7 @@ def _written(
 
 
 def _refuse_inputs(work: Path, out: Path, manifest: str, sign: str) -> None:
-    """Refuse to replace or delete what is being read, as far as that is known beforehand."""
+    """Refuse to replace or delete what is being read, as far as that is known in advance."""
     old, left = read_manifest(out / manifest), read_manifest(work / manifest)
     replaced = [out / name for name in (manifest, *(old or ()), *(left or ()))]
     if old is None and (out / sign).exists():

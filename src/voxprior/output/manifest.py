@@ -6,11 +6,11 @@ they were written. Everything else belongs to the user:
 
 * a file or folder that the manifest does not name is not touched;
 * a file of ours that was edited since stays, and where the new output has a file of that name, the
-  edited one is renamed to ``<name>.old`` first, which is said;
+  edited one is renamed to ``<name>.old`` first, which is reported;
 * an output without a manifest, as version 0.1 wrote them, gives way by name: what the new output
   has is replaced, all else stays.
 
-Files move into place one by one. The file that tells a finished output, the *sign*, is removed
+Files move into place one by one. The file that marks a finished output, the *sign*, is removed
 first and put back before the manifest, which comes last. A crash in between leaves a folder without
 its sign and the rest of the new files in the hidden folder, where the next command finds them whole
 and moves them.
@@ -57,7 +57,7 @@ def read_manifest(path: Path) -> Files | None:
 
 
 def is_whole(folder: Path, name: str) -> bool:
-    """Tell whether a folder has a manifest, and the files that are there are as it says."""
+    """Whether a folder has a manifest, and the files that are there agree with it."""
     files = read_manifest(folder / name)
     if files is None:
         return False
@@ -65,13 +65,13 @@ def is_whole(folder: Path, name: str) -> bool:
 
 
 def are_unchanged(folder: Path, name: str, files: Iterable[str]) -> bool:
-    """Tell whether files of a folder are there, and as the manifest of this name says."""
+    """Whether files of a folder are there, and agree with the manifest of this name."""
     known = read_manifest(folder / name) or {}
     return all(file in known and _unchanged(folder / file, known[file]) for file in files)
 
 
 def publish(work: Path, out: Path, name: str, sign: str) -> None:
-    """Move a whole output to its place, as this module's text says; also the rest of one."""
+    """Move a whole output to its place, as this module describes; also the rest of one."""
     if not out.exists():
         open_to_others(work)
         work.rename(out)
@@ -110,13 +110,13 @@ def _unchanged(path: Path, state: dict[str, Any]) -> bool:
 
 
 def _inside(name: str) -> bool:
-    """Tell whether a name stays inside its folder: a manifest may come from anywhere."""
-    path = PureWindowsPath(name)  # knows the separators of every system
+    """Whether a name stays inside its folder: a manifest may come from anywhere."""
+    path = PureWindowsPath(name)  # understands the separators of every system
     return bool(path.parts) and not path.anchor and ".." not in path.parts
 
 
 def _is_state(name: str, state: Any) -> bool:
-    """Tell whether a state says what is in its file; only the file of times goes by its name."""
+    """Whether a state agrees with its file; only for the file of times the name is enough."""
     return isinstance(state, dict) and (bool(state) or name.endswith(RUN_FILE))
 
 
@@ -130,7 +130,7 @@ def _folders(file: str) -> list[str]:
 
 
 def _real(out: Path, file: str) -> bool:
-    """Tell whether the folders of a file are folders, not links that lead elsewhere."""
+    """Whether the folders of a file are folders, not links that lead elsewhere."""
     return not any((out / folder).is_symlink() for folder in _folders(file))
 
 

@@ -50,7 +50,7 @@ def ground_of(
 
 
 def told_by_grid(space: VoxelSpace) -> str:
-    """Say that a volume has a grid of MNI space, and its mask is in the brain; else nothing."""
+    """State that a volume has a grid of MNI space, and its mask is in the brain; else empty."""
     name = grid_name(space)
     inside = in_brain(space).mean() if name else 0.0
     if inside < LEAST_INSIDE:

@@ -1,7 +1,7 @@
 """A checklist of what a paper should report, filled in from what was done.
 
 The items follow the tables of the COBIDAS report on predictive (multivariate) analyses [1]_, as far
-as a decoding can know them. An item that only the authors know is marked for them to add, never
+as a decoding can fill them in. An item that only the authors can fill in is marked for them, never
 left out.
 
 References
@@ -34,7 +34,7 @@ def checklist(tables: Tables, score: Score, test: str, extra: Mapping[str, Any])
         The sentence on a permutation test; empty where none was made.
     extra : mapping
         ``findings`` (names of what the audit found), ``maps`` (titles of the maps shown) and
-        ``beside`` (captions of the tables shown beside the scores).
+        ``beside`` (captions of the tables shown next to the scores).
     """
     data, before = tables.get("Data", {}), tables.get("Preprocessing", {})
     split, model = tables.get("Validation", {}), tables.get("Model", {})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BOTH_SIGNS, ONE_SIGN, BELOW_ZERO = "RdBu_r", "YlOrRd", "Blues_r"
 # Whole numbers up to this are counted by colour; above, a scale is easier to read.
 MOST_NUMBERS = 10
-# A map whose values differ by less than this share says no more than one number does.
+# A map whose values differ by less than this share shows no more than one number does.
 UNIFORM = 0.05
 # A line encloses the strongest voxels, this share of those that are not zero.
 OUTLINED = 0.05
@@ -36,7 +36,7 @@ class Colors(NamedTuple):
     ticks: list[float] | None = None
 
     def bar(self, figure: Any, axes: Sequence[Any], unit: str = "", **options: Any) -> None:
-        """Draw the scale beside axes."""
+        """Draw the scale next to axes."""
         from matplotlib.cm import ScalarMappable
 
         scale = ScalarMappable(self.norm, self.cmap)
@@ -68,7 +68,7 @@ def colors_of(values: np.ndarray) -> Colors:
 
 
 def is_uniform(values: np.ndarray) -> bool:
-    """Whether a map is practically the same everywhere: one number says it better.
+    """Whether a map is practically the same everywhere: one number describes it better.
 
     >>> is_uniform(np.array([2.0, 2.02, 2.05])), is_uniform(np.array([0.0, 0.0, 1.0]))
     (True, False)
@@ -78,7 +78,7 @@ def is_uniform(values: np.ndarray) -> bool:
 
 
 def opacity(values: np.ndarray, colors: Colors) -> np.ndarray:
-    """Opacity (0 to 1) that grows with strength; 0 where nothing is known, or nothing is there.
+    """Opacity (0 to 1) that grows with strength; 0 where the value is zero or missing.
 
     Whole numbers are names of parts, and drawn alike.
     """

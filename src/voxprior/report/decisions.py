@@ -123,7 +123,7 @@ def _alone(result: Result) -> bool:
 def clinic(
     table: np.ndarray, positive: int, prevalence: np.ndarray, alone: bool
 ) -> list[dict[str, str]]:
-    """Sensitivity, specificity and predictive values, each with what it is of.
+    """Sensitivity, specificity and predictive values, each with its counts.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def clinic(
     prevalence : array of shape (2,)
         Of the classes.
     alone : bool
-        Whether scans are independent, so that the interval of a share can be told.
+        Whether scans are independent, so that a share can have an interval.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def clinic(
 
 
 def predictive_values(s: float, t: float, q: float) -> tuple[float, float]:
-    """Positive and negative predictive value, (1) and (2); NaN where no scan is so called.
+    """Positive and negative predictive value, (1) and (2); NaN where no scan is called that.
 
     >>> [round(value, 3) for value in predictive_values(0.8, 0.9, 0.1)]
     [0.471, 0.976]

@@ -183,7 +183,7 @@ def _n_values(images: ImageSpace, result: Result) -> int | None:
 
 
 def _place(space: VoxelSpace) -> str:
-    """Say how many voxels there are, and where."""
+    """State how many voxels there are, and where."""
     if space.kind != "volume":
         return f"{space.n_voxels:,} {'vertices' if space.kind == 'mesh' else 'places'}"
     grid = " x ".join(map(str, space.shape))
@@ -217,8 +217,8 @@ def family_pictures(
 ) -> list[Picture]:
     """Pictures that the model's family draws of itself; none for other models.
 
-    X and y are the training scans: controls and resampling need them again. The space tells where
-    features are; `maps` is what `model_maps` returns.
+    X and y are the training scans: controls and resampling need them again. The space gives the
+    places of features; `maps` is what `model_maps` returns.
     """
     *before, final = _steps(model)
     draw, draw_maps = (_of_family(final, name, None) for name in ("draw", "draw_maps"))

@@ -1,4 +1,4 @@
-"""Would more scans help? What a learning curve says of its own end.
+"""Would more scans help? What the end of a learning curve shows.
 
 The score is compared at the largest size and at about half of it, on the same J splits. Splits
 overlap, so the standard error of the mean gain has Nadeau and Bengio's correction,
@@ -18,12 +18,12 @@ import pandas as pd
 from voxprior.validation import LearningCurve
 from voxprior.validation.scores import LOWER_IS_BETTER, score_name
 
-# Of standard errors: a gain below it is not told from none.
+# Number of standard errors: a smaller gain does not count as one.
 CLEAR = 2.0
 
 
 def learning_sentence(curve: LearningCurve) -> str:
-    """Say whether the score of the first decoder still rises with more training scans."""
+    """Report whether the score of the first decoder still rises with more training scans."""
     table = curve.table
     name = table["estimator"].iloc[0]
     score = next(iter(curve.results.values())).score_names[0]
@@ -31,7 +31,7 @@ def learning_sentence(curve: LearningCurve) -> str:
 
 
 def _beside(table: pd.DataFrame, name: str, score: str) -> list[str]:
-    """What one rival scores at the smallest and the largest size; nothing of several."""
+    """Score of a single rival at the smallest and the largest size; empty for several."""
     rivals = [other for other in table["estimator"].unique() if other != name]
     if len(rivals) != 1:
         return []

@@ -32,12 +32,12 @@ def region_headline(found: RegionTest) -> str:
 
 
 def _out_of_reach(found: SearchlightResult | RegionTest) -> str:
-    """Say it where no score, however high, exceeds the threshold; else nothing."""
+    """Report it where no score, however high, exceeds the threshold; else empty."""
     return "" if found.reachable else f" {found.needed[0].upper()}{found.needed[1:]}."
 
 
 def light_section(found: SearchlightResult) -> dict[str, Any]:
-    """Put a searchlight into a section: what it says, and its maps."""
+    """Put a searchlight into a section: what it shows, and its maps."""
     score, kept = np.nan_to_num(found.score), found.significant
     text = f"Held-out {found.name} of the voxels around each voxel, decoded by {found.decoder}."
     claimed = f"The same where a familywise error of {found.level:g} is reached."
@@ -64,7 +64,7 @@ def light_section(found: SearchlightResult) -> dict[str, Any]:
 
 
 def region_section(found: RegionTest) -> dict[str, Any]:
-    """Put a region test into a section: what it says, and its table."""
+    """Put a region test into a section: what it shows, and its table."""
     return {
         "title": "Regions",
         "headline": region_headline(found),

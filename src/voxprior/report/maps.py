@@ -51,7 +51,7 @@ def draw_maps(
     space : VoxelSpace
         Where the voxels are.
     maps : mapping of str to array of shape (V,)
-        Values by the name to print beside the row.
+        Values by the name to print next to the row.
     n_slices : int
         Slices of a volume, spread over the extent of the maps.
     unit : str

@@ -19,12 +19,12 @@ from voxprior.validation.second_sample import SECOND_SAMPLE
 
 Facts = Mapping[str, Mapping[str, Any]]
 SOFTWARE = ("voxprior", "numpy", "scipy", "scikit-learn", "nilearn", "nibabel")
-# Parameters of pipelines that say nothing beyond their parts, and the space, told with the data.
+# Parameters of pipelines that only repeat their parts, and the space, reported with the data.
 UNTOLD = ("space", "steps", "memory", "verbose", "transform_input", "copy", "copy_X")
 
 
 def in_words(value: Any) -> str:
-    """Write a fact, numbers without the digits that only a computer means.
+    """Write a fact, numbers without digits that mean nothing to readers.
 
     >>> in_words(0.1 + 0.2), in_words(True)
     ('0.3', 'yes')
@@ -68,7 +68,7 @@ def gather_facts(
     known: Facts | None = None,
     permutation: PermutationResult | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Collect what a Result knows and what its caller adds; facts of the caller win."""
+    """Collect the facts of a Result and those of its caller; the caller's take precedence."""
     settings = result.settings
     facts: dict[str, dict[str, Any]] = {
         "Data": {
@@ -110,7 +110,7 @@ def _table(section: str, items: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters worth reading: not the steps of a pipeline, whose own parameters are listed."""
+    """Parameters to list: not the steps of a pipeline, because their parameters are listed."""
     parts = {name.partition("__")[0] for name in given if "__" in name}
     told = {k: v for k, v in given.items() if k not in parts and k.split("__")[-1] not in UNTOLD}
     return {k.replace("__", ": "): "none" if v is None else v for k, v in told.items()}

@@ -58,7 +58,7 @@ def page_of(name: str, summary: dict[str, Any], scripts: Sequence[str]) -> str:
 
 
 def fill(name: str, **values: Any) -> str:
-    """Fill a template; values are escaped unless it says that they are HTML."""
+    """Fill a template; values are escaped unless the template marks them as HTML."""
     environment = Environment(
         loader=PackageLoader("voxprior.report", "template"),
         autoescape=True,
@@ -106,7 +106,7 @@ class Report:
         return path
 
     def save_figures(self, folder, prefix: str = "") -> list[Path]:
-        """Write every figure as SVG and PNG, under the names that the page tells.
+        """Write every figure as SVG and PNG, under the names that the page gives.
 
         Parameters
         ----------

@@ -144,7 +144,7 @@ def _write_thresholds(
 def reliability(bins: Reliability) -> Figure:
     """Share of right answers against stated confidence, dots sized by scans.
 
-    Bins of fewer scans than `FEWEST_IN_BIN` are left out: their shares say nothing.
+    Bins of fewer scans than `FEWEST_IN_BIN` are left out: their shares are too noisy.
     """
     figure, ax = _axes("stated confidence", "share right")
     ax.plot([0, 1], [0, 1], color=SOFT, linestyle="--")

@@ -19,7 +19,7 @@ from voxprior.validation import Result, chance_level, interval
 from voxprior.validation.audit.association import Column
 from voxprior.validation.scores import score_name, score_predictions
 
-# What a first table shows before all else, and by what scores are told apart.
+# What a first table shows before all else, and the columns that scores are split by.
 TELLING = re.compile(r"(.*_)?(age|sex|gender|site|scanner|cent(er|re))(_.*)?", re.IGNORECASE)
 MOST_COLUMNS, MOST_LEVELS, MOST_CLASSES = 10, 12, 6
 NUMBER = "{:.3g}".format

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Lines that matter are coloured, what they are compared with is grey; inches of a map and a curve.
+# Lines that matter are coloured, lines to compare them with are grey; inches of a map and a curve.
 STRONG = ("#c0392b", "#d68910", "#7d3c98", "#16a085", "#5d6d7e", "#a04000")
 DEFAULT_COLOR, DASHES = "#1f618d", ("--", ":", "-.")
 MAP_WIDTH, CURVE_WIDTH, HEIGHT = 2.8, 3.6, 2.2

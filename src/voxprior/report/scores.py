@@ -1,4 +1,4 @@
-"""Scores as a report tells them: by a readable name, with an interval, beside chance."""
+"""Scores as a report shows them: by a readable name, with an interval, next to chance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from voxprior.validation.scores import INTERVAL_LEVEL, LOWER_IS_BETTER, score_na
 
 
 class Score(NamedTuple):
-    """A score on held-out scans; ``chance`` is None where nobody knows it.
+    """A score on held-out scans; ``chance`` is None where it is unknown.
 
     ``grouped`` says whether the scans have groups that are drawn whole.
     """
@@ -30,7 +30,7 @@ class Score(NamedTuple):
 
     @property
     def has_interval(self) -> bool:
-        """Whether the split allows an interval; if not, `interval` says why."""
+        """Whether the split allows an interval; if not, `interval` gives the reason."""
         return self.interval.method != "none"
 
     @property
@@ -59,7 +59,7 @@ class Score(NamedTuple):
         return "lower" if self.key in LOWER_IS_BETTER else "higher"
 
     def row(self) -> dict[str, Any]:
-        """Say it as a row of the page's table."""
+        """Write it as a row of the page's table."""
         return {
             "key": self.key,
             "name": self.name,

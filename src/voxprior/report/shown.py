@@ -1,7 +1,7 @@
 """Maps as the page shows them: a picture over the anatomy, its peaks, and an interactive viewer.
 
 All maps of a page are drawn with the same slices, over the same anatomy. A map that is zero
-everywhere is said to be empty; one that is practically the same everywhere is told by its number.
+everywhere is called empty; one that is practically the same everywhere is reported as a number.
 Neither is drawn.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """A map with what is said of it.
+    """A map with its description.
 
     ``outline`` are the voxels that a line encloses, by default the strongest; ``peaks`` says
     whether its strongest places are listed.
@@ -114,7 +114,7 @@ def show_maps(
     told : sequence of Told
         The maps.
     names : sequence of str
-        Of the images: they may tell that the space is that of the MNI template.
+        Of the images: they may show that the space is that of the MNI template.
     mean : array of shape (V,), optional
         Mean image, to draw maps over where there is no template.
     atlas : Atlas, optional

@@ -1,7 +1,7 @@
 """Slices of a volume over its anatomy, and a view through the whole brain.
 
 Volumes are turned to the patient's axes by their affine, so that the picture's left is the
-patient's left whatever the order of the file, and slices are told in millimetres. A map lies over
+patient's left whatever the order of the file, and slices are named in millimetres. A map lies over
 the anatomy with an opacity that grows with its strength; a line encloses its strongest voxels.
 """
 
@@ -28,7 +28,7 @@ OUTLINE = "#222222"
 class Axial(NamedTuple):
     """A volume turned so that its axes run to the right, to the front and up.
 
-    ``affine`` leads from its voxels to millimetres; None where nobody knows.
+    ``affine`` leads from its voxels to millimetres; None where that is unknown.
     """
 
     values: np.ndarray
@@ -113,7 +113,7 @@ def _telling(part: np.ndarray, strength: np.ndarray) -> int:
 
 
 def slice_name(volume: Axial, z: int) -> str:
-    """Say where a slice is."""
+    """Name the place of a slice."""
     if volume.heights is None:
         return f"slice {z}"
     return f"z = {volume.heights[z]:.0f} mm".replace("-0 mm", "0 mm").replace("-", "−")

@@ -1,4 +1,4 @@
-"""From a Result to a plain dictionary that says everything the page shows.
+"""From a Result to a plain dictionary with everything the page shows.
 
 The dictionary holds Python's own types only, so it is also the machine-readable report. No date
 and no duration is in it: the same run gives the same page.
@@ -61,7 +61,7 @@ def summarize(
     stage: Mapping[str, Any] | None = None,
     viewers: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Say in plain types what was done and what came out.
+    """Put into plain types what was done and what came out.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def summarize(
     title : str
         Heading of the page.
     done : mapping of section to mapping of item to value
-        What the caller knows beyond the result: data, preprocessing and the like. An item is called
+        Facts beyond the result: data, preprocessing and the like. An item is called
         as the reader shall see it, or as in ``result.settings``, whose value it then replaces.
     maps : sequence of dict
         ``name``, ``caption``, ``image`` (data URI; none for an empty map) and, if any, ``peaks``
@@ -84,7 +84,7 @@ def summarize(
         Test of the score against relabelled data.
     beside : sequence of dict
         Tables shown with the scores: ``caption``, ``columns``, ``rows``, ``line`` for what they
-        say, if anything, and ``figure``, as `pictures`, if there is one.
+        show, if anything, and ``figure``, as `pictures`, if there is one.
     learning : LearningCurve, optional
         Scores by training scans per class.
     verdict : Verdict, optional

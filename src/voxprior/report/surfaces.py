@@ -1,7 +1,7 @@
 """Maps on meshes, inflated so that the walls of sulci can be seen, and on point sets.
 
 A mesh is inflated by moving every vertex to the mean of itself and its neighbours, again and again,
-and blowing the result up to its old size. How far a vertex moved inwards or outwards tells gyri
+and blowing the result up to its old size. How far a vertex moved inwards or outwards separates gyri
 from sulci, which are drawn light and dark below the map. This needs no other file than the mesh.
 """
 

@@ -1,6 +1,6 @@
 """The section of a report, or a page of its own, on where in the brain classes differ.
 
-What a map test says is put into plain types by `where_summary`: the hypothesis in words, the maps
+`where_summary` puts the outcome of a map test into plain types: the hypothesis in words, the maps
 as they are to be shown, the tables of clusters and peaks. The page of a decoding holds it as one
 section, its maps drawn as those of the model are, and the page of `voxprior map` as its first one.
 """
@@ -25,12 +25,12 @@ from voxprior.validation.result import plain
 
 __all__ = ["MapReport", "headline", "make_map_report", "table_cells", "where_summary"]
 
-# Rows of a table that a page shows; all are in the files beside it.
+# Rows of a table that a page shows; all are in the files next to it.
 MOST_ROWS = 50
 
 
 def where_summary(found: MapTest, tables: ClusterTables) -> dict[str, Any]:
-    """Say what a map test found: plain types, and under ``maps`` those that are to be shown."""
+    """Report what a map test found: plain types, and under ``maps`` those that are to be shown."""
     symbol, claims = found.symbol, found.p_fwer is not None
     line = " A line encloses what is significant." if claims else ""
     text, kept = f"{symbol}: {found.contrast}.{line}", found.significant
@@ -58,7 +58,7 @@ def where_summary(found: MapTest, tables: ClusterTables) -> dict[str, Any]:
 def headline(found: MapTest) -> str:
     """Say in a sentence what came out.
 
-    Counts of voxels are not given for a map that says nothing of single voxels.
+    Counts of voxels are not given for a map without claims about single voxels.
     """
     whole = f"p of the whole map {found.p_global:.2g}"
     if found.control == "global":

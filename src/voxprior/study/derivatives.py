@@ -21,7 +21,7 @@ from voxprior.output import is_log
 from voxprior.writing import write_whole
 
 BIDS_VERSION = "1.9.0"
-# What tells two runs of a subject apart; space, resolution and description come on top.
+# Entities that distinguish runs of a subject; space, resolution and description come on top.
 RUN_ENTITIES = ("sub", "ses", "task", "acq", "ce", "rec", "dir", "run", "echo")
 # Share by which the JSON file and the header of an image may differ: both are rounded.
 SAME_TIME = 0.01
@@ -99,7 +99,7 @@ def find_runs(
     """Runs of one subject, task and space, in the order of their names.
 
     `space` may name more than the space, as fMRIPrep writes it: ``MNI152NLin2009cAsym:res-2``.
-    JSON files are not asked for repetition times where these are given (`timed`).
+    Repetition times are not read from JSON files where they are given (`timed`).
     """
     folder = derivatives / f"sub-{subject}"
     images = sorted(folder.rglob(f"sub-{subject}_*_desc-preproc_bold.nii.gz"))
@@ -148,7 +148,7 @@ def _events(bold: Path, bids: Path) -> Path:
 
 
 def read_beside(run: Run, confounds: bool) -> list[Path]:
-    """Files beside an image that are read if they are there: its JSON, confounds of fMRIPrep."""
+    """Files next to an image that are read if they are there: its JSON, confounds of fMRIPrep."""
     known = entities(run.bold)
     name = "_".join(f"{key}-{known[key]}" for key in RUN_ENTITIES if key in known and key != "echo")
     tables = run.bold.parent.glob(f"{glob.escape(name)}_*confounds*") if confounds else ()
@@ -160,7 +160,7 @@ def _sidecar(bold: Path) -> Path:
 
 
 def _repetition(bold: Path) -> float | None:
-    """Repetition time from the JSON file beside an image; without one the header must say it."""
+    """Repetition time from the JSON file of an image; without one the header must give it."""
     beside = _sidecar(bold)
     if not beside.exists():
         return None

@@ -1,9 +1,9 @@
-"""What the outcome of a participant was made of, and whether it still is.
+"""What the outcome of a participant was made of, and whether that is unchanged.
 
 ``.._decoding.json`` holds all that decides an outcome: settings, and by content every file that is
 read or looked for, the source of the model, and versions. The outcome is kept where all of it is
 the same and the result is as it was written. The group level takes the scores of participants, who
-must have been decoded as the group is; what each level does beside decoding may differ.
+must have been decoded as the group is; what each level does besides decoding may differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from voxprior.validation.result import plain
 if TYPE_CHECKING:
     from voxprior.study.study import Study
 
-# What may differ between a participant and the group: reports, tests beside the score, findings
+# What may differ between a participant and the group: reports, tests besides the score, findings
 # that are overridden. The split divides runs there, participants here: it is compared among
 # participants.
 OF_A_LEVEL = ("Description", "Allow", "Permutations", "Test", "Searchlight", "Map", "Report")
@@ -105,7 +105,7 @@ def code_is_known(study: Study, otherwise: str) -> bool:
 
 
 def refuse_changed(study: Study, runs: list[Run], settings: dict[str, Any]) -> None:
-    """Refuse files that changed while they were read: nobody knows what was read of them."""
+    """Refuse files that changed while they were read: what was read of them is unknown."""
     now, before = contents(study, runs), settings["Contents"]
     changed = sorted(file for file in {*now, *before} if now.get(file) != before.get(file))
     if changed:
@@ -156,7 +156,7 @@ def result_of(study: Study, label: str) -> Result | None:
 def results_alone(study: Study) -> dict[str, Result | None]:
     """Results of participants for the group, who were decoded as the group will be, or are refused.
 
-    Where the source of the model cannot be read, no result is known to be of it: a warning says so.
+    Where the source of the model cannot be read, no result can be matched with it, with a warning.
     """
     found: dict[str, Result | None] = dict.fromkeys(study.runs)
     records: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What files of a study are called: task, contrast, space and model, each an entity of BIDS.
+"""Names of the files of a study: task, contrast, space and model, each an entity of BIDS.
 
     task-faces_contrast-faceHouse_space-MNI152NLin2009cAsym_desc-logistic
 

@@ -3,7 +3,7 @@
 Where there are more participants than folds of each, participants are what goes over workers: one
 reads the runs, tests, fits, draws, and sends the files back, which are put into place here as ever,
 whole or not at all. The places are taken before the work begins, so that a folder that cannot be
-used is told at once.
+used is reported at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Decoded(NamedTuple):
-    """What a worker sends back: files by their names, lines to tell, and warnings."""
+    """What a worker sends back: files by their names, lines to print, and warnings."""
 
     files: dict[str, bytes]
     told: list[str]
@@ -99,7 +99,7 @@ def decode_on_workers(study: Study, labels: list[str]) -> None:
             raise KeyboardInterrupt
     except BaseException as error:
         for left in places.values():
-            with suppress(KeyboardInterrupt):  # told once is enough
+            with suppress(KeyboardInterrupt):  # one report is enough
                 left.__exit__(type(error), error, error.__traceback__)
         raise
 

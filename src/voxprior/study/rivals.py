@@ -1,9 +1,9 @@
 """Other models of the same participants in one folder, compared with this one, paired.
 
 A group that was decoded under another name is compared if the files are the same by content, and if
-the two differ in their model only; else a line says why not. Within, differences of participants
-are tested by flipping signs. Between, they share training participants: the interval of the
-difference is that of two decoders on the same folds, without p.
+the two differ in their model only; else a line gives the reason. Within, differences of
+participants are tested by flipping signs. Between, they share training participants: the interval
+of the difference is that of two decoders on the same folds, without p.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 RECORD = "decoding.json"
 # Of a group, and of its participants alone.
 Outcome = tuple[Result, dict[str, Result | None]]
-# In these two models of the same participants may differ.
+# Two models of the same participants may differ in these.
 OF_THE_MODEL = ("Model", "Parameters", "Code", "Contrast", "Seed", "PriorFrom")
 
 
@@ -57,7 +57,7 @@ def compared(study: Study, alone: dict[str, Result | None], result: Result) -> l
     -------
     list of dict
         By name of the other: differences within and between in JSON's types, with a line; or the
-        line alone, which says why the two cannot be compared.
+        line alone, which explains why the two cannot be compared.
     """
     folder, found = study.out / "group", []
     records = [path for path in sorted(folder.glob(f"*_{RECORD}")) if _is_other(study, path)]

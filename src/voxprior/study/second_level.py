@@ -4,14 +4,14 @@ Two scores of each: **within**, on held-out runs of their own, and **between**, 
 others.
 
 * Within, participants are independent. Their scores minus chance are tested by flipping signs,
-  which takes for granted that they are symmetric around chance where there is nothing, and says
-  what p so few participants can reach at all. The interval of the mean is that of the same flips.
+  which assumes that they are symmetric around chance where there is no effect; the smallest p that
+  so few participants can reach is reported. The interval of the mean is that of the same flips.
 * Between, any two participants are tested by decoders that share the scans of all others. A test or
   an interval over participants would take them for independent: the interval is that of a
   cross-validation, see `voxprior.validation.intervals`, and p that of the permutation test if one
   was asked for. The same holds within, where a prior was learned from the other participants.
 
-A small p says that the mean over participants is above chance; not that most of them are.
+A small p means that the mean over participants is above chance, not that most of them are.
 
 A map of the group is tested by what each participant shows: how well the voxels around every voxel
 decode held-out runs of their own, minus chance, with signs flipped of whole maps.
@@ -89,9 +89,9 @@ def _same_chance(
 
 
 def group_tests(table: pd.DataFrame, result: Result, shared: bool = False) -> dict[str, Any]:
-    """Mean over participants against chance, of both columns, each with a line that says it.
+    """Mean over participants against chance, of both columns, each with a line in words.
 
-    `shared` says that what decodes participants alone was learned from the others too.
+    `shared`: the decoders of single participants also learned from the others.
     """
     score, chance = str(table["score"].iloc[0]), float(table["chance"].iloc[0])
     within = over_participants(table["within"] - chance, two_sided=False, shared=shared)
@@ -151,7 +151,7 @@ def _between(table: pd.DataFrame, result: Result, score: str) -> dict[str, Any]:
 
 
 def _line(what: str, test: Mapping[str, Any], score: str, chance: float) -> str:
-    """Say a test in a line, which terminal and page show."""
+    """Put a test into a line, for terminal and page."""
     if not test["n"]:
         return f"{what}: no scores; run the level participant first."
     people = f"{test['n']} participant{'s' if test['n'] > 1 else ''}"

@@ -264,7 +264,7 @@ class Study:
         masks = [str(run.mask) for run in runs if run.mask is not None]
         given = dict(self.reading)
         t_r = given.pop("t_r", None)
-        # Where the files beside the images differ, each image's header says its own.
+        # Where the JSON files of the images differ, the header of each image counts.
         settings = {"t_r": t_r or (times.pop() if len(times) == 1 else None), "groups": groups}
         if given.get("mask") is None and len(masks) == len(runs):
             given["mask"] = masks
@@ -350,7 +350,7 @@ class Study:
         return self.out / f"sub-{label}" / "func", Naming(start, f"{start}stat-{{}}_statmap", "")
 
     def tell(self, text: str) -> None:
-        """Tell a line, if anybody listens."""
+        """Report a line, if there is a callback."""
         if self.progress is not None:
             self.progress(text)
 

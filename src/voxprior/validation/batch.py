@@ -1,25 +1,25 @@
 """Permutation tests in batch: held-out values of many relabellings from what is factorised once.
 
-A family that can fit many labellings at once says so by two methods and a few words:
+A family that can fit many labellings at once declares that by two methods and a few words:
 
 * ``prepare(X)``, or ``prepare(X, groups)``, returns all that labels do not change;
 * ``fit_many(prepared, rows, Y, n_classes)`` fits scans `rows` for every column of class codes Y
   (numbers, with ``n_classes=0``, for a regressor) and returns an object whose
   ``decision_function(rows)`` gives the values of other scans, (m, B) for numbers and two classes
   (class 1 where positive), (m, B, C) for more;
-* ``fit_many_is_fit`` says that these are the models of ``fit``; else they stand in for them;
-* ``fit_many_words`` says what it fits, ``labels_at_once`` how many labellings it takes, and
+* ``fit_many_is_fit`` states that these are the models of ``fit``; else they stand in for them;
+* ``fit_many_words`` describes what it fits, ``labels_at_once`` how many labellings it takes, and
   ``most_scans_at_once`` up to how many scans it is the better choice.
 
 `EvidenceRidge` offers the same for scans of any kind. A test is valid for any statistic, provided
 that the true labels go the same way as the relabelled ones; here they are one column of many. Its
-p is that of its own statistic and not of the decoder's accuracy, which the result says. Scores of
+p belongs to its own statistic and not to the decoder's accuracy; the result states that. Scores of
 a column, of all held-out values p_i together (two classes: y_i = ±1, predicted by the sign):
 
 * ``margin``: mean of y_i p_i; beyond two classes of the value for the true class minus the mean of
   the others. The highest of the others would not do: values that do not depend on the labels lie
-  below it on average, the more so the larger they are, and a decoder that finds nothing, whose
-  values are all alike, would pass for better than one that finds a little
+  below it on average, the more so the larger they are. A decoder that finds nothing has values
+  that are all alike, and would pass for better than one that finds a little
 * ``accuracy``, ``balanced_accuracy``, ``auc``, ``r2``, ``mae``: as in `voxprior.validation.scores`
 """
 
@@ -118,7 +118,7 @@ def steps_without_labels(estimator: Any, rows: Any) -> Any:
         return ""
     try:
         return clone(estimator[:-1]).fit(rows)
-    except (TypeError, ValueError, AttributeError):  # each step says in its own way what it lacks
+    except (TypeError, ValueError, AttributeError):  # errors of steps differ
         return None
 
 
@@ -130,7 +130,7 @@ def folds_without_labels(folds: Sequence, X: Any, groups: Any, cv: Any, estimato
         return not isinstance(cv, int | np.integer) or not is_classifier(estimator)
     try:
         blind = list(cv.split(X, None, groups_for(cv, groups)))
-    except Exception:  # each splitter says in its own way that it needs labels
+    except Exception:  # each splitter raises a different error when it needs labels
         return False
     same = (np.array_equal(a, b) for one, other in zip(folds, blind) for a, b in zip(one, other))
     return len(blind) == len(folds) and all(same)

@@ -1,4 +1,4 @@
-"""What the best of several models is worth: each run scores the model that the others choose.
+"""How well the best of several models scores: each run scores the model that the others choose.
 
 The model that scores best on some runs is partly the luckiest one. Choosing on runs other than g
 and scoring on g is not enough, as run g has trained the folds that test the others: the two scores
@@ -11,7 +11,7 @@ share the pair. So the choice for g is made by fits that have not seen g either:
 
 One fit without {g, h} serves both, which makes G(G-1)/2 more fits per model. Above twenty groups
 `score_after_choice` draws groups of finished predictions instead, which flatters slightly.
-``benchmarks/choice.py`` holds both against the truth.
+``benchmarks/choice.py`` compares both with the truth.
 
 | symbol | variable | shape |
 |---|---|---|
@@ -92,7 +92,7 @@ def score_after_nested_choice(
     progress: bool = False,
     folder: str | os.PathLike | None = None,
 ) -> float | None:
-    """Score (1) that the choice of the best model leads to; None where it cannot be told.
+    """Score (1) that the choice of the best model leads to; None where it cannot be computed.
 
     Parameters
     ----------

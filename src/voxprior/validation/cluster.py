@@ -11,7 +11,7 @@ are sent again and the tasks that are left go on. A scheduler that died ends the
 
 Who reaches a scheduler of Dask can run code as its owner. Workers of this machine therefore speak
 TLS on the loopback, by a certificate that exists in memory for this one cluster, and keep what they
-put on disk in a folder of their own; a scheduler with an address of its own has the protection that
+put on disk in a folder of their own; a scheduler that was started elsewhere has the protection that
 it was started with.
 """
 
@@ -104,7 +104,7 @@ class Cluster:
                         remedy="Install it by pip install 'voxprior[dask]'",
                     )
             if self.scheduler is not None:
-                self.client  # noqa: B018 - one that does not answer is told before any work
+                self.client  # noqa: B018 - a missing answer is reported before any work
             _active.append(self)
         return self
 
@@ -166,7 +166,7 @@ def _number_of_workers(text: str) -> int:
 
 
 def _local_workers(number: int | None, dashboard: bool, folder: str) -> Any:
-    """Worker processes of this machine; what goes wrong is told by us, not in logs of Dask."""
+    """Worker processes of this machine; faults are reported by us, not in logs of Dask."""
     import dask
     from distributed import LocalCluster
     from distributed.security import Security
@@ -225,7 +225,7 @@ def _connected(address: str) -> Any:
 
     class ClosedByHand(Client):
         def __del__(self) -> None:
-            """Leave one that never connected alone: it would wait for itself, and say so."""
+            """Leave one that never connected alone: it would wait for itself, with a warning."""
 
     try:
         get_address_host_port(address)  # a client with a wrong address would not close
@@ -276,7 +276,7 @@ async def _asked(address: str) -> None:
 def _in_time(connect: Callable[[], Any]) -> Any:
     """What a function returns; an error after twice `PATIENCE`.
 
-    Dask would wait for ever for a server that takes the call and says nothing.
+    Dask would wait for ever for a server that takes the call and never answers.
     """
     made: dict[str, Any] = {}
 
@@ -347,7 +347,7 @@ class Sent(Shared):
     """The same, to be sent as one to the workers of a cluster."""
 
     def __dask_tokenize__(self) -> str:
-        # A name of its own; the data would be read whole to make one.
+        # A new name; otherwise the data would be read whole to make one.
         return uuid4().hex
 
     def __reduce__(self) -> tuple:
@@ -422,7 +422,7 @@ def _refuse_disconnected(client: Any, error: Exception) -> None:
 def _lost(backend: Any, error: Exception) -> bool:
     """Whether data that were sent, or a result, are on no worker any more.
 
-    Which of them Dask tells first depends on when the worker died.
+    Which of them Dask reports first depends on when the worker died.
     """
     return isinstance(error, CancelledError) or any(
         future.status in ("lost", "cancelled") for future in backend.data_futures.values()

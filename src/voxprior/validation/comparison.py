@@ -1,13 +1,13 @@
-"""Several decoders of the same folds: whether two differ, and what choosing the best is worth.
+"""Several decoders of the same folds: whether two differ, and how well the best one scores.
 
 **Do two differ?** `compare_decoders` flips the signs of the groups' differences.
 
-**What is the best one worth?** The model that scores best on some scans is partly the luckiest one,
+**How good is the best one?** The model that scores best on some scans is partly the luckiest one,
 so its score flatters it. `voxprior.validation.choice` makes the choice anew for every group. Where
 that takes too many fits, the bootstrap bias correction [1]_ of `score_after_choice` draws groups of
 held-out predictions with replacement, chooses the best model on those drawn and scores it on the
 groups not drawn; no model is fitted again. As a group drawn has trained the folds of those that are
-not, it takes off a little too little:
+not, the correction is slightly too small:
 
     corrected = mean over b of  score(m_b, out_b),   m_b = argmax over m of  score(m, in_b)
 
@@ -40,7 +40,7 @@ DRAWS = 500
 
 
 def score_after_choice(results: Mapping[str, Result], random_state: int = 0) -> float | None:
-    """Score that the choice of the best model leads to; None where it cannot be told.
+    """Score that the choice of the best model leads to; None where it cannot be computed.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ def compare_decoders(
     """Test whether two decoders differ: signs of the groups' differences are flipped.
 
     Repeats are averaged per scan and scans per group; if the decoders are alike, a group's
-    difference is as likely to be negative as positive. All 2^G signs are tried where that is no
-    more than `n_permutations`.
+    difference is as likely to be negative as positive. All 2^G signs are tried where that is at
+    most `n_permutations`.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def flip_signs(
 ) -> SignFlips:
     """Test whether independent differences, (G,), are as likely to be negative as positive.
 
-    All 2^G signs are tried where that is no more than `n_permutations`. The interval holds the
+    All 2^G signs are tried where that is at most `n_permutations`. The interval holds the
     means that a two-sided test does not reject. A flip of the signs of a subset gives a sum as
     large as the true one where the mean of the subset is not above zero, so that the limits are
     quantiles of means of subsets [2]_; one of 95 % takes six differences.

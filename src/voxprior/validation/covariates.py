@@ -157,7 +157,7 @@ def with_covariates(X, Z) -> Any:
 
 
 class Residuals(NamedTuple):
-    """What is left of voxels without the effect of covariates, whose means were taken off."""
+    """Voxels without the effect of covariates; means were subtracted from the covariates."""
 
     covariates: np.ndarray
     coef: np.ndarray
@@ -272,7 +272,7 @@ def compare_with_covariates(
 ) -> CovariateComparison:
     """Decode images as they are, images with covariates regressed out, and covariates alone.
 
-    The audit is told of the covariates, and looks whether labels correlate with them; that is said
+    The audit gets the covariates, and checks whether labels correlate with them; that is reported
     once, for the images as they are.
 
     Parameters
@@ -303,7 +303,7 @@ def compare_with_covariates(
     Z, _ = covariate_matrix(covariates)
     known = {str(name): column.to_numpy() for name, column in _table(covariates).items()}
     known |= dict(variables or {})
-    # Regressed out, or decoded on purpose: that labels correlate with them has been said.
+    # Regressed out, or decoded on purpose: their correlation with labels was reported before.
     said = {*allow, "labels-confounded"}
     folds, _ = make_folds(estimator, X, y, groups, cv)
     baseline = LogisticRegression() if is_classifier(estimator) else RidgeCV(np.logspace(-3, 3, 7))

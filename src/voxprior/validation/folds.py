@@ -40,14 +40,14 @@ from voxprior.validation.scores import (
     score_predictions,
 )
 
-# What scans that cannot be divided are good for, a single one per class with a prior from others.
+# Use of scans that cannot be divided: a single one per class, with a prior from others.
 UNTESTED = "to fit without a test, use Decoder.fit in Python"
 
 # --- the split of a data set ------------------------------------------------------------------
 
 
 def check_data(estimator, X, y, groups) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Labels, groups and classes (none for regression) as arrays, or an error that says what is."""
+    """Labels, groups and classes (none for regression) as arrays, or an error with the reason."""
     check_consistent_length(X, y, groups)
     y = column_or_1d(y)
     groups = None if groups is None else column_or_1d(groups)
@@ -181,7 +181,7 @@ def why_so_few_folds(y: np.ndarray, groups: np.ndarray | None, cv: Any) -> str:
 
 
 def describe(estimator, X, y, groups, classes) -> dict[str, Any]:
-    """Settings that say what was run, in JSON's types."""
+    """Settings that describe what was run, in JSON's types."""
     params = {name: _short(value) for name, value in estimator.get_params(deep=True).items()}
     counts = {str(label): int(np.sum(y == label)) for label in classes}
     return {
@@ -241,7 +241,7 @@ class FoldOutcome(NamedTuple):
         )
 
     def is_of(self, train: np.ndarray, test: np.ndarray, n_classes: int) -> bool:
-        """Whether this can be the outcome of a fold; what a file says may be of another."""
+        """Whether this can be the outcome of a fold; a file may hold that of another."""
         width = len(INTERVAL_COLUMNS) if self.kind == "interval" else n_classes
         seconds = (self.fit_seconds, self.predict_seconds)
         return (

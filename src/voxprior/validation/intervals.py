@@ -8,7 +8,7 @@ The split decides the method:
   than training sets: variance (1/J + n_test/n_train) s² of the J folds' scores, J - 1 degrees;
 * **group variance**, for log-loss: see below;
 * **group bootstrap** for everything else: whole groups are drawn, see below;
-* none, and the reason is said, below 5 groups, for a loss that does not vary, for a log-loss of
+* none, and the reason is given, below 5 groups, for a loss that does not vary, for a log-loss of
   fewer than two errors and for a score that is not defined.
 
 **What is covered.** The score that such a validation has on average over data sets: for means over
@@ -18,7 +18,7 @@ single test set it is the score of that very decoder on new scans.
 
 **The group bootstrap** draws the G test groups with replacement, a group with all its scans and
 repeats, and gives the variance V of the score over draws. A scan also trains the folds that it does
-not test, so the score varies more over data sets than V says, and how much more cannot be estimated
+not test, so the score varies more over data sets than V, and how much more cannot be estimated
 from one validation [3]_. Its range is known, though. A score that is linear in the decoder's
 weights, and those in the scans, is a sum over pairs of scans: where there is no signal each pair
 counts twice and the variance is 2V; where there is much, each scan counts twice and it is 4V. A
@@ -299,7 +299,7 @@ def beta_binomial(right: float, n: float, level: float = 0.95) -> tuple[float, f
     """
     tail = (1 - level) / 2
     low, high = stats.beta.ppf([tail, 1 - tail], right + 0.5, n - right + 0.5)
-    # At the edges the limit is the edge: nothing speaks against a share of 0 or 1. Beside them the
+    # At the edges the limit is the edge: the data are consistent with 0 or 1. Close to them the
     # quantiles can leave out a share of a fraction of one scan.
     share = right / n
     return (
@@ -434,7 +434,7 @@ def independent_scans(result: Result, score: str) -> float:
     """Return n of (2): scans tested; where classes weigh alike, n/h.
 
     Right answers of a scan tested repeatedly vary less than those of one tested once, p(1-p), as
-    far as its repeats disagree: it is worth as many more scans.
+    far as its repeats disagree: it counts as correspondingly more scans.
     """
     sample, truth, guess = (
         result.predictions[name].to_numpy() for name in ("sample", "y_true", "y_pred")

@@ -119,12 +119,12 @@ class LearningCurve:
         )
 
     def _score(self) -> str:
-        """The most telling score, judged by all scans: those that test vary with the size."""
+        """The most informative score, judged by all scans: test scans vary with the size."""
         counts = next(iter(self.results.values())).settings.get("class_counts", {})
         return "accuracy" if len({*counts.values()}) < 2 else "balanced_accuracy"
 
     def _means(self) -> pd.DataFrame:
-        """Mean of the most telling score, sizes by decoders."""
+        """Mean of the most informative score, sizes by decoders."""
         score, columns = self._score(), dict[str, dict[int, float]]()
         for (name, size), result in self.results.items():
             columns.setdefault(name, {})[size] = float(result.scores[score].mean())

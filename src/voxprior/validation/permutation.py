@@ -14,8 +14,8 @@ Any statistic will do, if the true labels go the same way as the others. Three w
   stands in for the decoder. Thousands of relabellings take less than a second.
 
 The last two test the mean held-out margin, which is finer than accuracy, and give p of the accuracy
-beside it, of the same decoder: see `voxprior.validation.batch`. Their p says whether labels carry
-information in these scans; it is not the p of the decoder's own accuracy, and the result says so.
+as well, of the same decoder: see `voxprior.validation.batch`. Their p shows whether scans carry
+information on labels; it is not the p of the decoder's own accuracy, and the result states that.
 
 * Labels are exchanged as the design allows, see `relabelling`; the result states how.
 * Where there are no more distinct relabellings than were asked for, all are used and p is exact.
@@ -25,7 +25,7 @@ information in these scans; it is not the p of the decoder's own accuracy, and t
   depend on the workers.
 * Hyper-parameters that a search inside the estimator chooses are chosen again for every
   relabelling, or chosen once with the true labels and then fixed; that favours the true labels and
-  is said.
+  is reported.
 * Scores are kept in a folder as they come, if one is given: a test that was stopped goes on, and
   ends in the same result as one that was not, early stopping included.
 
@@ -78,7 +78,7 @@ LEVEL = 0.05  # above it a statement claims nothing
 
 
 class Secondary(NamedTuple):
-    """Another score of the same test, told beside the one that was chosen before."""
+    """Another score of the same test, reported next to the one that was chosen in advance."""
 
     score: str
     observed: float
@@ -217,8 +217,8 @@ def permutation_test(
         is refitted: accuracy, balanced accuracy for unequal classes, R² for regression; in batch
         the mean margin, or R². A score of probabilities means refitting.
     reported : str
-        Score that is told of the decoder, for instance ``Result.score_names[0]``: the default where
-        it is refitted, and the secondary one in batch.
+        Score that is reported for the decoder, for instance ``Result.score_names[0]``: the default
+        where it is refitted, and the secondary one in batch.
     blocks, scheme
         See `relabelling`.
     n_permutations : int
@@ -316,7 +316,7 @@ class Exchange(NamedTuple):
 def planned_exchange(
     estimator, X, y, groups, cv, folds, *, test: str, n_permutations: int, blocks=None
 ) -> Exchange:
-    """Say how `permutation_test` would relabel, and the smallest p that it can give.
+    """Describe how `permutation_test` would relabel, and the smallest p that it can give.
 
     Parameters
     ----------
@@ -369,7 +369,7 @@ def _default_score(y, classes) -> str:
 
 
 def _scores(test: str, score: str | None, reported: str, classes) -> tuple[str, ...]:
-    """The score to be tested first; in batch, others beside it, which also break its ties."""
+    """The score to be tested first; in batch, also others, which break its ties."""
     if test == "refit" or len(classes) == 0:
         return (score or reported,)
     told = reported if reported in ("accuracy", "balanced_accuracy") else "accuracy"

@@ -48,7 +48,7 @@ def progress_bar(show: bool, name: str, total: int) -> Iterator[Callable[..., No
     columns += [MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, speed_estimate_period=SECONDS_OF_SPEED) as bar:
         line = bar.add_task(name, total=total)
-        bar.advance(line, 0)  # speed counts from here, so that the first step tells the time left
+        bar.advance(line, 0)  # speed counts from here: the first step gives the time left
 
         def advance(done: int = 1) -> None:
             bar.advance(line, done)

@@ -3,7 +3,7 @@
 What labels do not change is made once: Gram matrices (``kernel="precomputed"``), and whatever an
 estimator offers by ``prepare`` and ``fit_prepared``, see `voxprior.validation.folds`. Scores that
 count scans tie often, so results are ordered by the score and, where it ties, by the mean
-log-probability that held-out scans give their own label (by the mean margin of decision values
+log-probability of the true labels of held-out scans (by the mean margin of decision values
 where there are no probabilities).
 """
 
@@ -116,7 +116,7 @@ def score_store(
         "random_state": random_state,
         **said,
     }
-    # Labels decide the folds of some splitters, hence the splitter beside the folds of the true
+    # Labels decide the folds of some splitters, hence the splitter next to the folds of the true
     # labels; the drawn codes stand for blocks and scheme.
     arrays = (X, y, groups, values, structure, np.stack(codes))
     in_batch = len(said["scores"]) if "labels_at_once" in said else None
@@ -163,7 +163,7 @@ def rank_relabelled(
 
 
 def sign_of(score: str) -> float:
-    """-1 for scores of which a small one is good, else 1."""
+    """-1 for scores where small is good, else 1."""
     return -1.0 if score in LOWER_IS_BETTER else 1.0
 
 

@@ -7,8 +7,8 @@ carry one label together (volumes of one stimulus block); *groups* are runs or s
 * **within**, groups hold several labels (conditions in runs): exchanged inside each group;
 * **whole**, every group holds one label (a subject's diagnosis): exchanged among groups;
 * **folds**, no groups, and labels decide the folds (stratified ones): exchanged inside each fold.
-  Where labels say nothing, scans are exchangeable with labels and folds held, so those of a fold
-  among themselves are too: the folds stay, and what they learn of the scans is learned once.
+  Where labels mean nothing, scans are exchangeable with labels and folds held, so the scans of a
+  fold are exchangeable too: the folds stay, and what they learn of the scans is learned once.
 
 Labels move inside *strata* (everything; a group each; everything; a fold each) of *units* (blocks;
 blocks; groups; scans). With m_sc units of label c in stratum s there are
@@ -65,7 +65,7 @@ class Relabelling(NamedTuple):
 
 
 def relabelling(y, groups=None, blocks=None, *, scheme="auto", symmetric=True) -> Relabelling:
-    """Choose how labels may be exchanged, from the data or as told.
+    """Choose how labels may be exchanged, from the data or as asked.
 
     Parameters
     ----------

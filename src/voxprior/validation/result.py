@@ -104,7 +104,7 @@ class Result:
 
     @property
     def score_names(self) -> list[str]:
-        """Names of the score columns, the most telling one first.
+        """Names of the score columns, the most informative one first.
 
         That is balanced accuracy where the classes are unequal.
         """
@@ -151,8 +151,8 @@ class Result:
     def table(self, level: float = 0.95) -> pd.DataFrame:
         """One row per score: value, low and high end of its interval, chance level and method.
 
-        Where there is no interval, its ends are NaN and the method says why. The chance level is
-        the score of a decoder that ignores the images, NaN for scores that have none.
+        Where there is no interval, its ends are NaN and the method gives the reason. The chance
+        level is the score of a decoder that ignores the images, NaN for scores that have none.
 
         Examples
         --------
@@ -279,7 +279,7 @@ class Result:
         return {name: pooled[name] for name in self.score_names}
 
     def equals(self, other: Result) -> bool:
-        """Whether two results say the same, whatever time they took."""
+        """Whether two results agree, whatever time they took."""
         return (
             self.task == other.task
             and self.classes == other.classes

@@ -94,7 +94,7 @@ def _guarded(
 
 
 def _end_with(starter: int) -> None:
-    """End this worker when the process that started it has gone, killed before it could say so.
+    """End this worker when the process that started it has gone, killed without a message.
 
     Workers left alone would otherwise wait in memory, for minutes or, in the middle of a message,
     for ever. This is the first that a worker does, so it may find the other gone already.
@@ -165,8 +165,8 @@ def run_tasks(
     shared : sequence
         Arguments common to all tasks; large arrays belong here, they are sent to a worker once.
     n_jobs : int or None
-        Workers; -1 for all cores; None for one, or what ``joblib.parallel_config`` says. On this
-        machine never more than it has cores or there are tasks; a cluster keeps its own number.
+        Workers; -1 for all cores; None for one, or what ``joblib.parallel_config`` sets. On this
+        machine never more than its cores or the tasks; a cluster keeps its own number.
     random_state : int or None
         Root of the tasks' seeds; None draws one.
     progress : bool
@@ -180,7 +180,7 @@ def run_tasks(
         Called with (number, value) in this process as soon as a task has finished, in any order;
         with those of the store before all others.
     stop : callable
-        Asked after every result; when it says True, the tasks that remain are dropped.
+        Called after every result; when it returns True, the tasks that remain are dropped.
     long : bool
         Tasks are known to take seconds: all go to workers, none is spent on finding out.
 
@@ -338,7 +338,7 @@ def cross_validate(
         Run or subject of each scan. Given to the splitter, and to estimators that can use them: a
         `fit` that names `groups`, also as a step of a pipeline, or a search.
     cv : splitter, its name, iterable of (train, test), int or None
-        A name is one that `voxprior.registry.splitter` knows, for instance "groups" or
+        A name is one of `voxprior.registry.splitter`, for instance "groups" or
         "few-shot:3". None: `LeaveOneGroupOut`, where most groups hold several labels; up to 5 folds
         of groups with every class, where most hold one; 5 folds of scans where there are no groups
         or every scan is one, stratified for classes (fewer where a class, or all of regression, has
@@ -350,7 +350,7 @@ def cross_validate(
     keep_models : bool
         Keep the fitted estimators in ``Result.models``.
     variables, columns, names, findings, looked, allow
-        For the audit, see `audit`: other things known of each scan, all else that a table says
+        For the audit, see `audit`: other things known of each scan, the other columns of a table
         (``columns={"site": site, "age": age}`` are tested against the labels),
         what the scans are called, what was found when they were read and which checks that took,
         and the names of findings to override.

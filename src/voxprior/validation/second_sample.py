@@ -33,7 +33,7 @@ def score_fitted(
     findings: Sequence[Finding] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Test a fitted model on scans of which it has seen none.
+    """Test a fitted model on scans that it has not seen.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def score_fitted(
     findings : Audit or sequence of Finding
         What was found before.
     settings : mapping, optional
-        What else the result says of itself.
+        Further settings for the result.
 
     Examples
     --------

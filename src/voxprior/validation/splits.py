@@ -301,7 +301,7 @@ class Bootstrap(Splitter):
         Number of bootstrap samples.
     stratify : bool, default=True
         Draw within each kind of unit (the set of classes it holds), so that every class is trained
-        on. A real-valued target has no classes; for whole-numbered ages and the like say False.
+        on. A real-valued target has no classes; for whole-numbered ages and the like set False.
     by : {"group", "sample"}, default="group"
         Draw whole groups where groups are given, or always single scans.
     random_state : int or None, default=0

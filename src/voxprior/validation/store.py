@@ -8,8 +8,8 @@ have returned is a journal, ``<folder>/<digest>/<name>.journal``, of one record 
 
 A record is appended as soon as its task ends, hence kill -9 loses only the tasks that were running.
 A record counts as absent, and its task is run again, where it was cut short, where its digest is
-wrong (it was changed, or is of another run), or where what it says is not of its task: there are so
-many tasks, each has its digest, a fold its test scans, a relabelling so many scores.
+wrong (it was changed, or is of another run), or where its content does not fit its task: there are
+so many tasks, each has its digest, a fold its test scans, a relabelling so many scores.
 
 Another setting has another digest, hence another subfolder: nothing is mixed up. Where the source
 of an estimator cannot be read, nothing is kept.
@@ -36,7 +36,7 @@ from voxprior.validation.result import plain
 from voxprior.writing import write_whole
 
 SUFFIX = ".journal"
-# Bytes of an array above which threads are worth their start.
+# Bytes of an array above which starting threads pays.
 LARGE = 10**7
 
 
@@ -98,11 +98,11 @@ class TaskStore:
     digest : str
         Which run, see `settings_digest`.
     settings : dict
-        Written beside the journal, for people.
+        Written next to the journal, for people.
     encode, decode : callable, optional
         From what a task returns to JSON's types, and back; numbers need neither.
     fits : callable, optional
-        Called with a task and what a record says that it returned: whether that can be.
+        Called with a task and what it returned by a record: whether that is possible.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class TaskStore:
     ) -> TaskStore | None:
         """Open the store of a run, see `settings_digest`; None where nothing can be kept.
 
-        That is without a folder, or where the source of an estimator cannot be read, which is told.
+        That is without a folder, or with a warning where the source of an estimator is unreadable.
         """
         if folder is None:
             return None
@@ -221,6 +221,6 @@ def _records(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _checksum(path: Path, text: str) -> str:
-    """Digest of a record and of where it belongs: one of another run or kind is no record here."""
+    """Digest of a record and of where it belongs: those of another run or kind do not count."""
     whole = f"{path.parent.name}/{path.name} {text}".encode()
     return hashlib.blake2b(whole, digest_size=8).hexdigest()

@@ -69,7 +69,7 @@ class Splitter(BaseEstimator):
         return units_of(y, groups if self.by == "group" else None)
 
     def _unlabeled_units(self, *arrays) -> Units:
-        """Units by the groups, which come last, of arrays of which some may be None."""
+        """Units by the groups, the last of these arrays; some of them may be None."""
         given = [array for array in arrays if array is not None]
         if not given:
             raise InputError(

@@ -1,11 +1,11 @@
-"""What a validation says, in two sentences: is the score above chance, and better than others?
+"""What a validation shows, in two sentences: is the score above chance, and better than others?
 
 * **Above chance**: the lower end of the interval of the first score lies above its chance level.
 * **Better than others**: the interval of the paired difference to the best of the others leaves
   out 0, by log-loss (by the mean absolute error for numbers) on the same folds.
 * **No verdict** where the split allows no interval, as below five independent groups.
 
-No other score, and no second look, takes part: the rule was there before the result.
+No other score, and no second look, takes part: the rule was fixed before the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
     """Outcome against chance ("above chance", "not above chance", "below chance", "no verdict").
 
     `best` is the best of the other decoders, `gain` how much less this one's loss is, with the ends
-    of its interval; None where there was none to compare with. `text` says it.
+    of its interval; None where there was none to compare with. `text` puts it into words.
     """
 
     outcome: str
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 def verdict(
     result: Result, others: Mapping[str, Result] | None = None, target: str = "the labels"
 ) -> Verdict:
-    """Say what a result shows.
+    """Put into words what a result shows.
 
     Parameters
     ----------

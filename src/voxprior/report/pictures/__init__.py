@@ -4,10 +4,10 @@ To add a picture, touch one file, ``pictures/<package>.py``, named as the family
 `voxprior.models`; it may hold any of three names:
 
 * ``draw(model, X, y, space)`` returns a list of `Picture` objects. The model is fitted; X and y are
-  its training scans, which controls and resampling need again; the space, or None, tells where the
-  features are. One more entry of the list is one more picture on the page.
+  its training scans, which controls and resampling need again; the space, or None, gives the places
+  of the features. One more entry of the list is one more picture on the page.
 * ``draw_maps(model, maps)`` returns pictures of what ``voxel_maps()`` gave, made once for the page.
-* ``LEGENDS`` says what maps show: a `Legend` by the name that a map has in ``voxel_maps()``.
+* ``LEGENDS`` explains what maps show: a `Legend` by the name that a map has in ``voxel_maps()``.
 
 Draw on ``voxprior.report.figures.blank(width, height)`` or ``panels``, whose figures belong to no
 window. A family without such a file is reported without pictures of its own, its maps under their
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Picture(NamedTuple):
-    """A figure of the report, and what it tells the reader."""
+    """A figure of the report, and what it shows the reader."""
 
     title: str
     figure: Figure

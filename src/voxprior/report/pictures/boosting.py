@@ -1,4 +1,4 @@
-"""Pictures of spatially regularised boosting: a map beside its controls, stability, descent.
+"""Pictures of spatially regularised boosting: a map next to its controls, stability, descent.
 
 Every function takes plain arrays and returns a matplotlib Figure. Maps are functions of a location:
 places with one or two coordinates are drawn as such, volumes by their slice of highest importance.
@@ -73,7 +73,7 @@ LEGENDS = {
 def importance_with_controls(
     controls: Controls | Mapping[str, NDArray], space: VoxelSpace
 ) -> Figure:
-    """Draw an importance map and what it is to be held against, each as a share of its sum.
+    """Draw an importance map and the maps to compare it with, each as a share of its sum.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def draw_selection_frequency(
 def objective_path(
     objective: NDArray, validation: NDArray | None = None, labels: Any = None
 ) -> Figure:
-    """Draw the objective by iteration, one line per problem, and an accuracy beside it.
+    """Draw the objective by iteration, one line per problem, and an accuracy next to it.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _draw(
 
 
 def draw(model: Any, X: NDArray, y: NDArray, space: VoxelSpace | None = None) -> list[Picture]:
-    """Draw what a report shows of a fitted model: its map beside the controls, and its descent."""
+    """Draw what a report shows of a fitted model: its map next to the controls, and its descent."""
     shown = []
     if model.space is not None:
         controls = model.controls(X, y, n_shuffles=10, random_state=0)

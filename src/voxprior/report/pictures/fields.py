@@ -101,7 +101,7 @@ def two_circles(
     tolerance: float = 0.05,
     n_edges: int = 300,
 ) -> Figure:
-    """Draw fields as graphs on two circles, side by side: a plain field beside a compressed one.
+    """Draw fields as graphs on two circles, side by side: a plain field next to a compressed one.
 
     Parameters
     ----------

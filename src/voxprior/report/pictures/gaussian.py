@@ -268,7 +268,7 @@ def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None
 
 
 def draw_maps(model: Any, maps: Mapping[str, np.ndarray]) -> list[Picture]:
-    """Draw how sure a process is of its weights; voxels that it was not given have no doubt."""
+    """Draw how sure a process is of its weights; voxels it was not given have no uncertainty."""
     if hasattr(model, "relevance_"):
         return []
     if "weight_sd" in maps and (maps["weight_sd"] > 0).any():

@@ -76,7 +76,7 @@ def neighboring_courses(
     voxels : sequence of int, optional
         Voxels in the middle of a panel; by default the four strongest that are not neighbours.
     n_neighbors : int
-        Courses drawn beside each, those of highest correlation first.
+        Courses drawn next to each, those of highest correlation first.
     t_r : float, optional
         Seconds between images; without it the axis counts images.
 

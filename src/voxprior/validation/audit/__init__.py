@@ -172,8 +172,8 @@ def audit(
         Other things known of each scan, for instance ``{"scanner": ..., "age": ...}``; labels
         should not correlate with them.
     columns : dict of arrays
-        All else that a table says of each scan: what scans share that folds must not divide, and
-        what labels should not go along with. Columns that name files or people are known as such.
+        The other columns of a table: what scans share that folds must not divide, and what labels
+        should not go along with. Columns that name files or people are recognised as such.
     names : sequence of str
         What the scans are called, where a finding names them; ``sub-``, ``ses-`` and ``run-`` in
         file names are columns too.
@@ -225,7 +225,7 @@ def audit(
 
 
 def judged(answers: Mapping[str, Answer], allow: Collection[str] = ()) -> Audit:
-    """Findings of the answers of checks, by name, errors first, and what came of each check."""
+    """Findings from the answers of checks, by name, errors first, and the outcome of each check."""
     found = [
         Finding(name, SEVERITY[name], text, name in set(allow))
         for name, texts in answers.items()

@@ -12,9 +12,9 @@ comparable as tails P_j of the chi-square distribution with their degrees of fre
 
     p_j = (1 + #{b : min_k P_k(π_b) <= P_j}) / (1 + B)                                      (2)
 
-over B exchanges π of the target is right for any number of scans, and corrected for the number of
+over B exchanges π of the target is valid for any number of scans, and corrected for the number of
 columns. Labels are exchanged within groups that hold several; where most groups hold one label, one
-row stands for each of these. A missing word is a level of its own. A missing number counts as an
+row stands for each of these. A missing word is a separate level. A missing number counts as an
 average one, and whether it is missing is a further column.
 
 | symbol | variable | shape |

@@ -1,7 +1,7 @@
 """The same image, or nearly the same, on both sides of a split.
 
-Equal images are told by their bytes. A copy that was scaled, shifted, rounded or noised is told by
-its correlation r over voxels with the original:
+Equal images are found by their bytes; a copy that was scaled, shifted, rounded or noised, by its
+correlation r over voxels with the original:
 
     d_ij = 1 - r_ij,    near-duplicate where  d_ij < 0.001 · median d                       (1)
 
@@ -68,7 +68,7 @@ def image_keys(X) -> list:
         X = X.to_numpy()
     if not hasattr(X, "shape"):
         return [_digest(x) if isinstance(x, np.ndarray) else str(x) for x in X]
-    # A few voxels tell nearly all images apart; only those alike there are read in full.
+    # A few voxels distinguish nearly all images; only those alike there are read in full.
     few = X[:, :: max(1, X.shape[1] // 50)] if X.ndim > 1 else X
     keys = [_digest(row) for row in few]
     again = {key for key, count in Counter(keys).items() if count > 1}

@@ -14,7 +14,7 @@ GROUP_SPLITTERS = ("Group", "LeavePGroups", "PredefinedSplit")
 
 
 def groups_ignored(scans: AuditedScans) -> Answer:
-    """A part with folds of its own (parameter ``cv``) does not use the groups."""
+    """A part with separate folds (parameter ``cv``) does not use the groups."""
     parts = {"": scans.estimator, **scans.estimator.get_params(deep=True)}
     searches = {name: part for name, part in parts.items() if _splits_itself(part)}
     if scans.groups is None:

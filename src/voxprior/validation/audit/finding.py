@@ -1,7 +1,7 @@
-"""What an audit says: findings, and all checks with their outcomes; and how findings are heeded.
+"""Outcome of an audit: findings, and all checks with their outcomes; and how findings are heeded.
 
 A check returns what it found, a message each, or `NotChecked` with the reason. What was not looked
-at is never told as if it had been: every check of an audit has its line, whatever came out.
+at is never reported as if it had been: every check of an audit has a line, whatever the outcome.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Check:
     reason : str
         Why it could not be checked; empty where it was.
     askable : bool
-        Whether it could be, with something that the user may know: groups, or a table.
+        Whether it could be, with something that the user may supply: groups, or a table.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Check:
 
 
 class NotChecked(NamedTuple):
-    """Answer of a check that could not be made; `askable` where the user may know what it lacks."""
+    """Answer of a check that could not be made; `askable` if the user may supply what it lacks."""
 
     reason: str
     askable: bool = False
@@ -108,7 +108,7 @@ Answer = list[str] | NotChecked
 
 @dataclass(frozen=True)
 class Audit(Sequence):
-    """Findings of an audit, in order, errors first; ``checks`` says what was looked for.
+    """Findings of an audit, in order, errors first; ``checks`` lists what was looked for.
 
     Examples
     --------

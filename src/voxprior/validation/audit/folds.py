@@ -18,7 +18,7 @@ from voxprior.validation.audit.scans import AuditedScans
 
 NO_FOLDS = NotChecked("no folds are given")
 NUMBERS = NotChecked("the target is a number")
-# Share of chance below which a guess by the frequencies of training is told.
+# Share of chance below which a guess by the frequencies of training is reported.
 BELOW_CHANCE = 0.9
 # Shares of all scans, and of what it would have were classes equal, below which a class is rare.
 RARE, FAR_FROM_EVEN = 0.1, 0.5
@@ -101,7 +101,7 @@ def leave_one_out(scans: AuditedScans) -> Answer:
 
 
 def _reversed_shares(scans: AuditedScans) -> list[str]:
-    """What is told where the frequent classes of training are the rarer ones in tests."""
+    """The message where the frequent classes of training are the rarer ones in tests."""
     codes = scans.codes
     n_classes = int(codes.max()) + 1
     drawn, likeliest, tested = np.zeros((3, n_classes))

@@ -13,7 +13,7 @@ residuals of one class are related to each other but not to those of another; th
 enough test scans have such a partner in training.
 
 * **Neighbours** are scans i and i + 1; where groups are given, of the same group. Where file names
-  say that every scan is of another subject there are none: a list of people may be sorted by what
+  show that every scan is of another subject there are none: a list of people may be sorted by what
   they have in common.
 * **Levels** are those of a column of the table, or of ``sub-``, ``ses-`` and ``run-`` in file names
   (a session is one of a subject, a run one of a session). Scans of the same group cannot straddle
@@ -108,7 +108,7 @@ def exchange_p(exchange: Exchange, pairs: Pairs, seed: int = 0) -> float:
 
 
 def _at_most(pairs: Pairs, most: int, rng: np.random.Generator) -> Pairs:
-    """Take a random part of pairs of equal weight, drawn before anything is known of them."""
+    """Take a random part of pairs of equal weight, drawn before anything about them is known."""
     kept = []
     for w in np.unique(pairs.w):
         members = np.flatnonzero(pairs.w == w)
@@ -200,7 +200,7 @@ def level_codes(name: str, values, scans: AuditedScans) -> np.ndarray | None:
     """Levels as numbers; None for a column that cannot be kept together."""
     values = np.asarray(values)
     code, levels = pd.factorize(values, sort=values.dtype.kind in "fiu")
-    # What is missing is a level of its own, next to none.
+    # Missing values are a separate level, which has no neighbours.
     code = np.where(code < 0, 2 * (len(levels) + np.arange(len(code))), code)
     n_levels = len(levels)
     if n_levels < 2 or n_levels == len(code):

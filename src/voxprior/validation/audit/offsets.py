@@ -1,8 +1,8 @@
 """Groups that differ by what each adds to all of its scans, which preparation would subtract.
 
 The rule is that of the readers of images, `voxprior.images.rules`: groups differ more than 1.2
-times as much as scans within them, and hold the labels alike. Scans that were prepared by it have
-no such offsets any more.
+times as much as scans within them, and hold the labels alike. Scans that were prepared by it no
+longer have such offsets.
 """
 
 from __future__ import annotations

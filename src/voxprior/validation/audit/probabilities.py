@@ -15,7 +15,8 @@ must hold for a finding:
 * the 95 % interval of AUC is above ½.
 
 The first one bounds the rate of false alarms by 1 % for probabilities that are right, as far as
-groups are independent and t holds; the others only take away. The slow tests count it.
+groups are independent and t holds; the others only make findings rarer. The slow tests
+measure that rate.
 
 | symbol | variable | shape |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""What checks look at: scans, labels, groups, folds and all that else is known of each scan."""
+"""What checks look at: scans, labels, groups, folds and all else that is known of each scan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENTITY = r"(?:^|[/\\_]){}-([A-Za-z0-9]+)"
 
 @dataclass(frozen=True, eq=False)
 class AuditedScans:
-    """All that an audit knows; `voxels` and `sampled` say `NotChecked` where there are none."""
+    """Everything for an audit; `voxels` and `sampled` give `NotChecked` where there are none."""
 
     estimator: Any
     X: Any
@@ -59,17 +59,17 @@ class AuditedScans:
 
     @cached_property
     def entities(self) -> dict[str, np.ndarray]:
-        """Subject, session and run of each scan, as far as file names tell them."""
+        """Subject, session and run of each scan, as far as file names give them."""
         return entity_columns(self.names)
 
     @property
     def each_of_another_subject(self) -> bool:
-        """Whether file names say that no subject has two scans."""
+        """Whether file names show that no subject has two scans."""
         return len(set(self.entities.get("sub-", ()))) == len(self.y)
 
     @property
     def no_groups(self) -> NotChecked:
-        """Say that there are no groups, which the user may know unless there can be none."""
+        """Report that there are no groups; the user may supply them unless there can be none."""
         if self.each_of_another_subject:
             return NotChecked("every scan is of another subject")
         return NotChecked("no runs or subjects are given as groups", askable=True)
@@ -138,7 +138,7 @@ def spaced_columns(matrix: np.ndarray, n: int) -> np.ndarray:
 
 
 def entity_columns(names) -> dict[str, np.ndarray]:
-    """Subjects, sessions and runs as far as file names tell them, for all scans.
+    """Subjects, sessions and runs as far as file names give them, for all scans.
 
     >>> entity_columns(["sub-1_run-1.nii", "sub-1_run-2.nii"])["run-"].tolist()
     ['1 1', '1 2']

@@ -2,7 +2,7 @@
 
 Covariates and columns are tested together, see `association`, so that a table with many columns is
 not warned of one that goes along by chance. What names a scan, a file or a person is not tested.
-Regressing out what names the scans leaves nothing of them.
+Regressing out what names the scans would remove all of their signal.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _is_name(name: str) -> bool:
 
 
 def _is_known(values: pd.Series, scans: AuditedScans) -> bool:
-    """Whether a column is that of the groups or of the target: few numbers can be so by chance."""
+    """Whether a column is that of the groups or of the target: few numbers can agree by chance."""
     known = [scans.y] if scans.groups is None else [scans.y, scans.groups]
     many = values.dtype.kind not in "biuf" or values.nunique() > FEW_VALUES
     return any((many or other is not scans.y) and np.array_equal(values, other) for other in known)
@@ -204,7 +204,7 @@ def _mostly_of_one_class(table: np.ndarray) -> bool:
 
 
 def _is_identifier(values: np.ndarray) -> bool:
-    """Tell words that are all different; numbers are regressed out as one column."""
+    """Whether words are all different; numbers are regressed out as one column."""
     return values.dtype.kind not in "fiu" and len({*values.tolist()}) == len(values)
 
 

@@ -127,7 +127,7 @@ def label_voxel(scans: AuditedScans) -> Answer:
     if len(F) < 2 or p.min() * len(F) >= CHANCE:
         return []
     ahead = ranked[0] > FAR_AHEAD * ranked[max(1, round(FIRST * len(F)))]
-    if not scans.classifying:  # a copy; that one voxel goes along with age is no wonder
+    if not scans.classifying:  # a copy; it is normal that one voxel goes along with age
         ahead &= ranked[0] > COPY / (1 - COPY) * (len(scans.y) - 2)
     if not ahead or _sorted_by_chance(voxels, scans):
         return []
