@@ -94,7 +94,7 @@ def test_bids(run, refused, bids, tmp_path, bare_report):
     for path in func.glob("*_bold.nii.gz"):
         change(path, lambda values: None, t_r=2.0)
     line = refused(*fixed, "--participant-label", "02")
-    assert "its header says that a volume came every 2 s, but the JSON file beside it" in line
+    assert "its header says that a volume came every 2 s, but its JSON file says" in line
     assert "or give --t-r" in line
     change(next(func.glob("*run-3*_bold.nii.gz")), lambda values: None, t_r=3.0)
     line = refused(*fixed, "--participant-label", "02")

@@ -20,7 +20,7 @@ def test_hemispheres_are_paired_by_name():
     freesurfer, hcp = ["x/lh.a.gii", "x/rh.a.gii"], ["lh/a.R.gii", "lh/a.L.gii"]
     assert paired(freesurfer) == [{"left": freesurfer[0], "right": freesurfer[1]}]
     assert paired(hcp) == [{"right": hcp[0], "left": hcp[1]}]
-    with pytest.raises(InputError, match=r"does not tell the hemisphere\. Expected hemi-L"):
+    with pytest.raises(InputError, match=r"does not name the hemisphere\. Expected hemi-L"):
         paired(["a.gii"])
 
 

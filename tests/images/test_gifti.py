@@ -118,10 +118,19 @@ def test_arrays_that_are_not_what_they_declare(tmp_path, encoding, text, words):
         ({"DataType": "NIFTI_TYPE_COMPLEX64"}, "complex"),
         ({"DataType": "NIFTI_TYPE_RGB24"}, "colours"),
         ({"Dimensionality": 2, "Dim0": 4, "Dim1": 3}, "one value per vertex"),
-        ({"Encoding": "ExternalFileBinary", "ExternalFileName": "../x.dat"}, "not a file beside"),
-        ({"Encoding": "ExternalFileBinary", "ExternalFileName": "/etc/passwd"}, "not a file besid"),
-        ({"Encoding": "ExternalFileBinary", "ExternalFileName": "no.dat"}, "not a file beside"),
-        ({"Encoding": "ExternalFileBinary"}, "not a file beside"),
+        (
+            {"Encoding": "ExternalFileBinary", "ExternalFileName": "../x.dat"},
+            "not a file in the same folder",
+        ),
+        (
+            {"Encoding": "ExternalFileBinary", "ExternalFileName": "/etc/passwd"},
+            "not a file in the",
+        ),
+        (
+            {"Encoding": "ExternalFileBinary", "ExternalFileName": "no.dat"},
+            "not a file in the same folder",
+        ),
+        ({"Encoding": "ExternalFileBinary"}, "not a file in the same folder"),
     ],
 )
 def test_attributes_that_cannot_be(tmp_path, attributes, words):

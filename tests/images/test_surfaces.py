@@ -130,7 +130,7 @@ def test_bad_gifti_files(surface, tmp_path):
     nameless = tmp_path / "thickness.gii"
     nameless.write_text("")
     with pytest.raises(
-        ValueError, match=r"thickness.gii: the file name does not tell the hemisphere"
+        ValueError, match=r"thickness.gii: the file name does not name the hemisphere"
     ):
         load_maps(nameless, mesh=mesh)
     with pytest.raises(FileNotFoundError, match=r"absent.gii"):

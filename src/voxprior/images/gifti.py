@@ -227,7 +227,7 @@ class _Array:
         """Find the file that holds the array; SPM writes it into the folder of the GIFTI."""
         name = self.attributes.get("ExternalFileName", "")
         if Path(name).name != name or not (self.path.parent / name).is_file():
-            raise ValueError(f"its data are in {name!r}, which is not a file beside it")
+            raise ValueError(f"its data are in {name!r}, which is not a file in the same folder")
         return self.path.parent / name
 
     def _read_external(self) -> None:

@@ -117,7 +117,7 @@ def hemisphere(path: Any) -> tuple[str, str]:
     found = IN_NAME.search(name)
     if not found:
         raise InputError(
-            f"{path}: the file name does not tell the hemisphere",
+            f"{path}: the file name does not name the hemisphere",
             expected="hemi-L, hemi-R, lh., rh., .L. or .R. in the name",
             remedy="Rename the file; in Python a dict says it: {'left': path}",
         )

@@ -192,8 +192,8 @@ def check_repetition(run: Run) -> None:
     header = header_t_r(load_volume(run.bold, str(run.bold)))
     if header is not None and abs(header - run.t_r) > SAME_TIME * run.t_r:
         raise InputError(
-            f"{run.bold}: its header says that a volume came every {header:g} s, but the JSON file "
-            f"beside it says {run.t_r:g} s",
+            f"{run.bold}: its header says that a volume came every {header:g} s, but its JSON "
+            f"file says {run.t_r:g} s",
             remedy=f"Correct the one that is wrong, or give {option('t_r')}",
         )
 

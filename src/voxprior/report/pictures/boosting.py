@@ -195,7 +195,7 @@ def draw(model: Any, X: NDArray, y: NDArray, space: VoxelSpace | None = None) ->
     if model.space is not None:
         controls = model.controls(X, y, n_shuffles=10, random_state=0)
         figure = importance_with_controls(controls, model.space)
-        shown.append(Picture("Importance beside its controls", figure, CONTROLS))
+        shown.append(Picture("Importance and its controls", figure, CONTROLS))
     labels = model.classes_ if np.ndim(model.objective_) == 2 else None
     figure = objective_path(model.objective_, labels=labels)
     shown.append(Picture("Descent of the objective", figure, DESCENT))

@@ -42,15 +42,15 @@ COUNTED = "How many other voxels help to predict a voxel, by class: few, if the 
 CIRCLES = "Dots are voxels, lines the strongest of their connections. "
 HALVES = "The first half of the voxels is the left circle."
 SIDES = "The left circle is the left hemisphere."
-STEMS = "Coefficients of the others in the prediction of the voxel that tells most of the class"
+STEMS = "Coefficients of the others in the prediction of the voxel that says most about the class"
 RATIO = (
     "Each thin line is a training scan: the evidence for its class, per voxel, as voxels are added "
-    "one by one. Above zero the scan is told right; the red line is where the model expects it to "
-    "end."
+    "one by one. Above zero the scan is classified correctly; the red line is where the model "
+    "expects it to end."
 )
 LEGENDS = {
     "ranking": Legend(
-        "Ranking", "How much each voxel tells of the class alone; the best became nodes.", "score"
+        "Ranking", "How much each voxel alone says about the class; the best became nodes.", "score"
     ),
     "selected": Legend("Voxels used", "The nodes of the field: all the decoder looks at.", ""),
     "degree": Legend(
@@ -275,7 +275,7 @@ def draw(model: Any, X: ArrayLike, y: ArrayLike, space: VoxelSpace | None = None
         scans = np.asarray(X)[np.asarray(y) == first]
         path = model.trajectory(scans, first, second)
         figure = ratio_trajectories(path.running_mean, path.limit)
-        shown.append(Picture(f"How scans of {first} are told from {second}", figure, RATIO))
+        shown.append(Picture(f"How scans of {first} are separated from {second}", figure, RATIO))
     return shown
 
 

@@ -42,7 +42,7 @@ DEPTH = 20.0
 
 EVIDENCE = (
     "How probable the training labels are under each scale of the kernel; the dashed line is the "
-    "scale that was used. A flat curve: the scans do not tell the scale, and it matters little."
+    "scale that was used. A flat curve: the scans do not determine the scale, which matters little."
 )
 DOUBT = (
     "Left: the surest weights with two standard deviations. Right: all voxels. Where bars reach "

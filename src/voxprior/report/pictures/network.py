@@ -14,7 +14,7 @@ from voxprior.report.pictures import Legend, Picture
 
 NETWORK = (
     "The class depends on the states L of a few voxels (orange), each read from the whole cluster "
-    "of voxels that carry the same message (grey). Arrows tell what each adds to the score of the "
+    "of voxels that carry the same message (grey). Arrows show what each adds to the score of the "
     "class, in nats: the log of how much more probable it makes the labels."
 )
 FOUND = (

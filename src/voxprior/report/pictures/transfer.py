@@ -42,7 +42,7 @@ def draw(model: Any, X: np.ndarray, y: np.ndarray, space: VoxelSpace | None) -> 
         "Own scans and others",
         draw_shares(model.levels_),
         f"Blue: what the subject's own scans say of a scan. Orange: what {others}, "
-        f"{100 * from_others(model.levels_):.0f} %. Why is told under the answer.",
+        f"{100 * from_others(model.levels_):.0f} %. The reason stands under the answer.",
     )
     losses = model.prior.left_out[size]
     if m < 2:

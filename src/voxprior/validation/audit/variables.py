@@ -188,7 +188,7 @@ def _confounded_groups(y, groups) -> list[str]:
             return []
         return [
             f"Groups are of one class each, and some class has only {fewest} groups: the class "
-            "cannot be told from its groups. Take more groups, or groups with all classes."
+            "cannot be separated from its groups. Take more groups, or groups with all classes."
         ]
     if stats.chi2_contingency(table)[1] >= GROUPS_LEVEL:
         return []
