@@ -120,6 +120,7 @@ def test_it_warns_after_the_run_and_is_on_record(rng):
         "name": "probability-scale",
         "outcome": "found",
         "reason": "",
+        "askable": False,
     }
     assert Result.from_dict(result.to_dict()).checks == result.checks
     allowed = cross_validate(TooModest(), X, y, runs, allow="probability-scale")
