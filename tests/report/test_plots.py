@@ -5,13 +5,13 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
-from voxprior import Decoder, VoxelSpace
+from voxprior import AutoClassifier, Decoder, VoxelSpace
 from voxprior.errors import InputError
 from voxprior.images import Dataset
 from voxprior.report import report_of
 from voxprior.report.figures import as_svg
 from voxprior.simulate import blobs
-from voxprior.validation import interval, permutation_test
+from voxprior.validation import cross_validate, interval, permutation_test
 
 AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
 
@@ -46,9 +46,23 @@ def test_exchanged_labels_are_a_shade(data):
     decoder = Decoder("logistic")
     found = decoder.evaluate(data)
     model = LogisticRegression()
-    test = permutation_test(model, data.X, data.y, score="accuracy", n_permutations=9)
-    assert "exchanged labels" in as_svg(found.plot(permutation=test))
+    itself, another = (
+        permutation_test(model, data.X, data.y, test=test, score="accuracy", n_permutations=9)
+        for test in ("refit", "fast")
+    )
+    assert "exchanged labels" in as_svg(found.plot(permutation=itself))
+    assert "exchanged labels" not in as_svg(found.plot(permutation=another))
     assert "exchanged labels" not in as_svg(found.plot())
+
+
+def test_a_test_in_batch_of_the_model_itself_has_a_shade_too(data):
+    model = AutoClassifier()
+    result = cross_validate(model, data.X, data.y)
+    test = permutation_test(model, data.X, data.y, n_permutations=19)
+    assert test.score == "margin"
+    assert "exchanged labels" in as_svg(result.plot(permutation=test))
+    assert len(test.null_of("accuracy")) == 19
+    assert "null" not in test.summary()["secondary"][0]
 
 
 def test_a_decoding_gives_what_its_files_hold(done, tmp_path):

@@ -198,8 +198,7 @@ def standing_picture(
     first = result.score_names[0]
     rows = [("this decoder", interval(result, first))]
     rows += [(name, interval(other, first)) for name, other in others.items()]
-    same = permutation is not None and permutation.score == first
-    null = permutation.null if same and permutation is not None else None
+    null = None if permutation is None else permutation.null_of(first)
     figure = plots.standing(rows, first, chance_level(result, first), null)
     text = "Held-out scans; lines are 95 % intervals. All decoders were tested on the same folds."
     return Picture("This decoder and others", figure, text)

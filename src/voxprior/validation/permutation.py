@@ -83,6 +83,7 @@ class Secondary(NamedTuple):
     score: str
     observed: float
     p_value: float
+    null: np.ndarray | None = None  # (m,) scores of the relabellings
 
 
 class PermutationResult(NamedTuple):
@@ -158,12 +159,20 @@ class PermutationResult(NamedTuple):
         )  # fmt: skip
         return f"{text} of {self.decoder}: {meaning}; it was not the p of {self.stands_for}."
 
+    def null_of(self, score: str) -> np.ndarray | None:
+        """Scores under relabelling of the decoder itself; None where another was tested."""
+        known = {self.score: self.null} | {one.score: one.null for one in self.secondary}
+        return None if self.stands_for else known.get(score)
+
     def summary(self) -> dict[str, Any]:
         """Plain dictionary for a report."""
         content = self._asdict() | {"n_relabellings": len(self.null), "statement": self.statement}
         content["null"] = self.null.tolist()
         content["findings"] = [finding.to_dict() for finding in self.findings]
-        content["secondary"] = [one._asdict() for one in self.secondary]
+        content["secondary"] = [
+            {"score": one.score, "observed": one.observed, "p_value": one.p_value}
+            for one in self.secondary
+        ]
         return content
 
 
@@ -379,7 +388,9 @@ def _scores(test: str, score: str | None, reported: str, classes) -> tuple[str, 
 def _stand_in(test: str, estimator, scores: tuple[str, ...], ranks: np.ndarray) -> dict[str, Any]:
     """What was tested in batch, for which decoder, and the secondary scores with their p."""
     secondary = [
-        Secondary(name, float(ranks[0, place]), _p_in_batch(ranks, scores, name)[0])
+        Secondary(
+            name, float(ranks[0, place]), _p_in_batch(ranks, scores, name)[0], ranks[1:, place]
+        )
         for place, name in enumerate(scores)
         if place > 0
     ]
