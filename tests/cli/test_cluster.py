@@ -124,7 +124,8 @@ def test_a_worker_killed_half_way_changes_nothing(study, options, n_seen):
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "SIGKILL"])
 def test_a_stopped_command_leaves_no_worker_and_nothing_half_written(study, how):
-    process = start(study, "decode", "out", *REFIT, "--cluster", "local:2")
+    many = (*REFIT, "--permutations", 400)  # more than are done before the signal comes
+    process = start(study, "decode", "out", *many, "--cluster", "local:2")
     finished(study, "out", 5)
     assert len(workers(process.pid)) == 2
     if how == "Ctrl-C":  # a terminal sends it to all

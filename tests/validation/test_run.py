@@ -510,3 +510,17 @@ def test_numbers_with_a_distribution(rng, tmp_path):
         assert cross_validate(steps, X, y, cv=5).pooled() == pytest.approx(pooled)
     asked = permutation_test(AutoRegressor(), X, y, cv=5, score="log_density", n_permutations=3)
     assert np.isfinite(asked.observed)
+
+
+def test_an_interrupt_after_the_last_task_is_not_lost():
+    def interrupt(index, value):
+        if index == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(_number, [0, 1, 2], on_result=interrupt)
+    assert run_tasks(_number, [0, 1, 2, 3], on_result=interrupt).indices == [0, 1, 2]
+
+
+def _number(task, seed):
+    return task

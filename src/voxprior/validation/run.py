@@ -224,7 +224,7 @@ def run_tasks(
                 if stop is not None and stop():
                     break
         except KeyboardInterrupt:
-            if not done:  # nothing to keep
+            if not done or len(done) == len(tasks):  # nothing to keep, or nothing left to stop
                 raise
         except Exception as error:
             if not isinstance(error, MemoryError | BrokenExecutor) and not _was_killed(error):
