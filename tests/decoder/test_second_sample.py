@@ -297,7 +297,7 @@ class TestScikitLearn:
         assert len(whole) == 2
 
     def test_grid_search(self):
-        grid = {"smoothing_fwhm": [None, 4.0], "estimator__C": [0.01, 1.0]}
+        grid = {"standardize": ["train", "none"], "estimator__C": [0.01, 1.0]}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = GridSearchCV(fitted(LogisticRegression()), grid, cv=2).fit(draw(0), LABELS)
