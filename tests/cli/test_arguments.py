@@ -99,7 +99,11 @@ def test_every_list_is_read_by_comma_and_by_blank(name, command, parameter, form
         assert names(values) == [one, two]
     given = {p.name: context.params[p.name] for p in command.params
              if p.param_type_name == "argument"}  # fmt: skip
-    flat = [v for value in given.values() for v in (value if isinstance(value, list) else [value])]
+    flat = [
+        v
+        for value in given.values()
+        for v in (value if isinstance(value, list | tuple) else [value])
+    ]
     assert list(map(str, flat)) == arguments
 
 

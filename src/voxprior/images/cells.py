@@ -246,6 +246,8 @@ def _parsed(there: np.ndarray, parse: Callable[[np.ndarray], Any]) -> np.ndarray
         return None
     try:
         values = np.asarray(parse(there))
+        if values.dtype.kind == "f":  # older pandas rounds the last digit of very small numbers
+            values = np.array([float(cell) for cell in there])
     except (ValueError, TypeError, KeyError, OverflowError):
         return None
     return values if values.dtype.kind in "iufb" else None
