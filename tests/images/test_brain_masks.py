@@ -41,12 +41,21 @@ def test_air_is_left_out_in_the_space_of_the_template():
 
 
 def test_names_of_files_tell_the_space_too(tmp_path):
-    elsewhere = (-96, -120, -78)  # the grid of no template that is known
+    elsewhere = (-84, -118, -62)  # the grid of no template that is known
     paths = []
     for number, image in enumerate(scans(elsewhere)):
         paths.append(tmp_path / f"sub-{number}_space-MNI152NLin6Asym_pet.nii.gz")
         nibabel.save(image, paths[-1])
     assert load_maps(paths, LABELS).space.n_voxels < 0.5 * np.prod(SHAPE)
+
+
+def test_the_name_of_a_folder_says_nothing_of_the_space(tmp_path):
+    paths = []
+    for number, image in enumerate(scans((-84, -118, -62))):
+        paths.append(tmp_path / "MNI" / f"sub-{number}_pet.nii.gz")
+        paths[-1].parent.mkdir(exist_ok=True)
+        nibabel.save(image, paths[-1])
+    assert load_maps(paths, LABELS).space.n_voxels == np.prod(SHAPE)
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,12 @@ def test_equal_spread_and_a_strong_effect_say_nothing():
     assert sum(bool(notes) for notes in said) <= 4
 
 
+@pytest.mark.parametrize("few", [1, 2])
+def test_of_a_class_of_one_or_two_scans_nothing_is_said(few):
+    found = [map_test(*two_classes(few, 19, seed=s), n_permutations=99).notes for s in range(5)]
+    assert not any("spread" in note for notes in found for note in notes)
+
+
 def test_words_claim_what_was_tested():
     X, y = two_classes(6, 8)
     assert (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -39,10 +40,11 @@ def told_by_names(names: Sequence[str]) -> str:
 
     >>> told_by_names(["sub-1_space-MNI152NLin2009cAsym_bold.nii.gz"])
     'the names of all images say so'
-    >>> told_by_names(["sub-minimal_bold.nii"])
-    ''
+    >>> told_by_names(["sub-minimal_bold.nii"]), told_by_names(["MNI/sub-1_bold.nii"])
+    ('', '')
     """
-    said = bool(names) and all(IN_MNI.search(name) for name in names)
+    # Not the folders: MNI is also the name of an institute.
+    said = bool(names) and all(IN_MNI.search(PurePath(name).name) for name in names)
     return "the names of all images say so" if said else ""
 
 

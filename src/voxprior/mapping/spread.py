@@ -45,6 +45,8 @@ __all__ = ["ENOUGH", "refuse_welch", "spread_note", "welch_fits", "welch_maxima"
 
 # Scans, or whole groups, of the smaller class from which on variances need not be pooled.
 ENOUGH = 20
+# Of a class with fewer scans, nothing is known of its spread.
+FEWEST = 3
 # Relabellings of the check, and the p at which it warns.
 LOOKED_AT, LEVEL = 1000, 0.05
 # Share of a voxel's sum of squares below which what classes leave of it is rounding.
@@ -87,7 +89,7 @@ def spread_note(
     unpooled : bool
         Whether the statistic allows for unequal spread.
     """
-    if not exchange.classes:
+    if not exchange.classes or np.bincount(exchange.targets[0]).min() < FEWEST:
         return ""
     energy = _energies(rows, columns, design)
     labels = exchange.targets[: 1 + LOOKED_AT]
